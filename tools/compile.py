@@ -55,6 +55,7 @@ MODULES: Final = (
     "protocol/consensus/acceptor",
     "protocol/consensus/delays",
     "protocol/consensus/fast_path",
+    "protocol/consensus/fast_quorums",
     "protocol/consensus/leader",
     "protocol/consensus/learner",
     "protocol/consensus/omega",

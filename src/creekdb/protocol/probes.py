@@ -51,6 +51,7 @@ class Probe(enum.Enum):
     FIRST_VOTE_MISSED = "a first vote differed from the leader's proposal"
     FAST_DECISION = "a fast quorum decided a batch before a majority of second votes"
     FIRST_VOTE_RECOVERED = "a leader proposed a batch again that only first votes reported"
+    FAST_QUORUM_CHANGED = "a leader started a ballot that names another fast quorum"
     FAST_PATH_PAUSED = "too few first votes predicted the leader's proposal"
     DELIVERY_DEFERRED = "a decided request waited for its predicate"
     DECIDED_TWICE = "a request was decided in two instances"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from creekdb.errors import BadValue
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot, IncomingMessage
-from creekdb.protocol.consensus.fast_path import fast_quorum
+from creekdb.protocol.consensus.fast_quorums import fast_quorum
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.membership.configuration import find_configuration

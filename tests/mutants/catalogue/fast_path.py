@@ -1,16 +1,18 @@
 """Mutants of the fast path: first votes, their records, fast decisions and recovery."""
 
-from tests.mutants.catalogue import ACCEPTOR, LEADER, LEARNER, MutantWithTests, tested
+from tests.mutants.catalogue import ACCEPTOR, CAB, LEADER, LEARNER, MutantWithTests, tested
 
 FAST_PATH = "protocol/consensus/fast_path.py"
 FAST_PATH_TESTS = "tests/unit/protocol/consensus/test_fast_path.py"
+FAST_QUORUMS = "protocol/consensus/fast_quorums.py"
+FAST_QUORUM_TESTS = "tests/unit/protocol/consensus/test_fast_quorums.py"
+SIMULATED_TESTS = "tests/simulation/test_fast_quorums.py"
 ACCEPTOR_TESTS = "tests/unit/protocol/consensus/test_acceptor.py"
 DISK_LOSS_RECOVERY = "protocol/membership/disk_loss_recovery.py"
 DISK_LOSS_TESTS = "tests/unit/protocol/membership/test_disk_loss_recovery.py"
 MESSAGES = "protocol/messages.py"
 PAXOS_TESTS = "tests/unit/checkers/broadcast/test_paxos_safety.py"
 PAXOS_SAFETY = "checkers/broadcast/paxos_safety.py"
-QUEUE = "protocol/consensus/proposal_queue.py"
 EXPLORATION_TESTS = "tests/simulation/test_fast_path.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
@@ -34,10 +36,10 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "fast_quorum_does_not_depend_on_the_round",
         "the ballot names its fast quorum, by its round",
-        FAST_PATH_TESTS,
-        FAST_PATH,
-        "quorums[ballot.round % len(quorums)]",
-        "quorums[0]",
+        FAST_QUORUM_TESTS,
+        FAST_QUORUMS,
+        "rank = ballot.round % comb(len(others), missing)",
+        "rank = 0",
     ),
     tested(
         "majority_counts_first_votes",
@@ -131,10 +133,74 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "fast_path_never_pauses",
         "a leader pauses the fast path while too few predictions are correct",
-        "tests/unit/protocol/consensus/test_proposal_queue.py",
-        QUEUE,
-        "            self._pause = PAUSE\n",
-        "            self._pause = 0\n",
+        FAST_QUORUM_TESTS,
+        FAST_QUORUMS,
+        "        self._pause = self._next_pause\n",
+        "        self._pause = 0\n",
+    ),
+    tested(
+        "failed_member_stays_in_the_fast_quorum",
+        "a leader that suspects a member of its fast quorum chooses another one",
+        SIMULATED_TESTS,
+        CAB,
+        "            and self._fast_path.must_change(self.leader.ballot)\n",
+        "            and False\n",
+    ),
+    tested(
+        "late_member_stays_in_the_fast_quorum",
+        "a member that was absent from most of a low sample is replaced",
+        SIMULATED_TESTS,
+        FAST_QUORUMS,
+        "        self._late.update(late)\n",
+        "",
+    ),
+    tested(
+        "fast_quorum_is_changed_again_and_again",
+        "the time between two changes of the fast quorum grows",
+        FAST_QUORUM_TESTS,
+        FAST_QUORUMS,
+        "self._change_factor = min(2 * self._change_factor, CHANGE_FACTOR_MAX)",
+        "self._change_factor = 0",
+    ),
+    tested(
+        "fast_quorum_is_changed_for_another_bad_one",
+        "a leader starts no ballot without a better fast quorum",
+        FAST_QUORUM_TESTS,
+        FAST_QUORUMS,
+        "        if self._find_good_quorum() is None:\n            return False\n",
+        "",
+    ),
+    tested(
+        "fast_quorum_ignores_delays",
+        "a fast quorum has the members with the shortest delays",
+        FAST_QUORUM_TESTS,
+        FAST_QUORUMS,
+        "inf if delay_us is None else delay_us, member",
+        "inf, member",
+    ),
+    tested(
+        "first_predictions_are_judged",
+        "decisions are judged only after followers can predict them",
+        FAST_QUORUM_TESTS,
+        FAST_QUORUMS,
+        "elif instance >= self._judged_from:",
+        "else:",
+    ),
+    tested(
+        "requests_that_waited_for_the_window_are_proposed_one_by_one",
+        "requests that waited for the window are proposed together",
+        ACCEPTOR_TESTS.replace("acceptor", "leader"),
+        LEADER,
+        "            self._must_batch = True\n",
+        "",
+    ),
+    tested(
+        "prediction_counts_requests_that_the_leader_lacks",
+        "a request that the leader has overtaken does not shift later predictions",
+        FAST_PATH_TESTS,
+        FAST_PATH,
+        "            first = next(iter(self._predicted))\n",
+        "            first = id\n",
     ),
     tested(
         "lost_disk_forgets_first_votes",

@@ -18,12 +18,12 @@ No delivery happens inside another step. Inputs enqueue work, and `process_pendi
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable
-from math import comb
 
 from creekdb.protocol.application import Application, DeliveredRequests
 from creekdb.protocol.consensus.acceptor import Acceptor
 from creekdb.protocol.consensus.delays import DelayEstimates
-from creekdb.protocol.consensus.fast_path import FirstVoter, fast_quorum
+from creekdb.protocol.consensus.fast_path import FirstVoter
+from creekdb.protocol.consensus.fast_quorums import FastPathControl
 from creekdb.protocol.consensus.leader import Leader, LeaderPhase
 from creekdb.protocol.consensus.learner import Learner
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
@@ -82,22 +82,27 @@ class ConditionalAtomicBroadcast:
         self.delays: DelayEstimates | None = None
         """Delays of the requests of peers; None if no request is held."""
         self._held_requests: DeadlineQueue | None = None
+        self._fast_path: FastPathControl | None = None
         self._first_voter: FirstVoter | None = None
         """Casts first votes while another replica leads; None without a fast path."""
         settings = shared.settings
         if (settings.late_contexts or settings.fast_path) and requests.has_contexts:
             self.delays = DelayEstimates(shared)
-            self._held_requests = DeadlineQueue(shared, requests, self.delays)
             if settings.fast_path:
-                self.learner.own_hits = self._held_requests.hits
+                control = FastPathControl(shared, self.delays, omega.reachable)
+                self._fast_path = self.learner.fast_path = control
                 predictions = DeadlineQueue(shared, requests, self.delays)
-                self._first_voter = FirstVoter(shared, predictions, self._cast_first_vote)
+                self._first_voter = FirstVoter(
+                    shared, predictions, self._is_delivered, self._cast_first_vote
+                )
+            self._held_requests = DeadlineQueue(shared, requests, self.delays, self._fast_path)
         self.leader = Leader(
             shared,
             self._held_requests or ArrivalQueue(),
             self._accept_locally,
             self.learner.is_decided,
             self.acceptor.is_deferred,
+            self._fast_path,
         )
         self._ready: dict[Dot, None] = {}
         """Undelivered strong requests whose predicate holds, for whichever replica leads."""
@@ -178,7 +183,8 @@ class ConditionalAtomicBroadcast:
         must_campaign = (
             self.leader.phase is LeaderPhase.FOLLOWING and self._omega.leader == self._shared.index
         )
-        if self.leader.tick() or (must_campaign and not self._shared.is_abstaining):
+        must_campaign = must_campaign and not self._shared.is_abstaining
+        if self.leader.tick() or must_campaign or self._must_change_fast_quorum():
             self._campaign()
         self.exchange_progress(stable_instance)
 
@@ -201,6 +207,8 @@ class ConditionalAtomicBroadcast:
             self.delays.reconfigure()
         if self._first_voter is not None:
             self._first_voter.reset()
+        if self._fast_path is not None:
+            self._fast_path.reconfigure()
 
     # --- messages -----------------------------------------------------------------------------
 
@@ -347,7 +355,8 @@ class ConditionalAtomicBroadcast:
         ballot = Ballot(max(self._omega.max_ballot.round + 1, first_round), self._shared.index)
         if self._first_voter is not None:
             self._first_voter.reset()
-            ballot = self._with_reachable_quorum(ballot)
+        if self._fast_path is not None:
+            ballot = self._fast_path.choose(ballot)
         decided = self.learner.first_undecided
         prepare = self.leader.campaign(ballot, decided)
         self._omega.observe(ballot)
@@ -355,15 +364,12 @@ class ConditionalAtomicBroadcast:
         assert promise is not None, "no ballot is greater than the one just created"
         self.on_promise(promise, self._shared.index)
 
-    def _with_reachable_quorum(self, ballot: Ballot) -> Ballot:
-        """Return a ballot from `ballot` on whose fast quorum is reachable, if there is one."""
-        voters, reachable = self._shared.settings.voters, self._omega.reachable()
-        choices = comb(len(voters) - 1, len(voters) // 2)
-        for each in range(choices):
-            candidate = Ballot(ballot.round + each, ballot.replica)
-            if all(member in reachable for member in fast_quorum(voters, candidate)):
-                return candidate
-        return ballot
+    def _must_change_fast_quorum(self) -> bool:
+        return (
+            self._fast_path is not None
+            and self.leader.phase is LeaderPhase.LEADING
+            and self._fast_path.must_change(self.leader.ballot)
+        )
 
     def _cast_first_votes(self) -> bool:
         voter = self._first_voter

@@ -53,6 +53,15 @@ class DelayEstimates:
         """Drop the delays of removed members."""
         self._shared.drop_removed_peers(self._delays)
 
+    def mean_us(self, origin: int) -> float | None:
+        """Return the mean delay of an origin, or None if none is measured.
+
+        The first votes of the origin arrive about as much later than those that this replica casts
+        itself.
+        """
+        delay = self._delays.get(origin)
+        return None if delay is None else delay.mean
+
     def hold_us(self) -> int:
         """Return the time after which a request with an earlier timestamp has probably arrived.
 

@@ -2,7 +2,8 @@
 
 `docs/internals/fast-path.md` specifies the fast path and proves it. In short:
 
-- A ballot names its fast quorum, a majority of the voters with the owner of the ballot.
+- A ballot names its fast quorum, a majority of the voters with the owner of the ballot
+  (`fast_quorums`).
 - Each member has the strong requests by reliable broadcast. At the deadline of a request, it
   predicts the instance and the batch that the leader will propose, and casts a *first vote*.
 - The leader's own vote carries the batch, so it is the proposal too. It *opens* the ballot: from
@@ -16,10 +17,8 @@ the leader with a second vote.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
-from itertools import combinations
-from typing import Final
 
+from creekdb.protocol.consensus.fast_quorums import fast_quorum
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.consensus.proposal_queue import DeadlineQueue
 from creekdb.protocol.ids.version_vector import Dot
@@ -27,19 +26,6 @@ from creekdb.protocol.messages import Ballot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
 from creekdb.protocol.shared_variables import SharedVariables
-
-QUORUMS_CACHED_MAX: Final = 64
-
-
-@lru_cache(QUORUMS_CACHED_MAX)
-def fast_quorum(voters: tuple[int, ...], ballot: Ballot) -> tuple[int, ...]:
-    """Return the fast quorum that a ballot names: its owner, and others up to a majority.
-
-    Consecutive rounds name different quorums, so that a leader can avoid a crashed member.
-    """
-    others = [each for each in voters if each != ballot.replica]
-    quorums = list(combinations(others, len(voters) // 2))
-    return ballot.replica, *quorums[ballot.round % len(quorums)]
 
 
 class FirstVoter:
@@ -49,11 +35,13 @@ class FirstVoter:
         self,
         shared: SharedVariables,
         queue: DeadlineQueue,
+        is_delivered: Callable[[Dot], bool],
         cast: Callable[[Ballot, int, Batch], bool],
     ) -> None:
         """`cast` casts a first vote. It returns False if the acceptor may not cast it."""
         self._shared = shared
         self._queue = queue
+        self._is_delivered = is_delivered
         self._cast = cast
         self._ballot = NO_BALLOT
         self.is_active = False
@@ -92,10 +80,20 @@ class FirstVoter:
             quorum = fast_quorum(self._shared.settings.voters, ballot)
             self.is_active = opens and self._shared.index in quorum[1:]
         for id in batch:
-            predicted = self._predicted.pop(id, None)
-            if predicted is not None and predicted != (instance, batch):
+            if id in self._predicted:
+                self._drop_predictions_up_to(id, (instance, batch))
+            if not self._is_delivered(id):  # it may have been decided before its proposal arrives
+                self._proposed[id] = None
+
+    def _drop_predictions_up_to(self, id: Dot, proposal: tuple[int, Batch]) -> None:
+        """Drop the prediction of a proposed request, and those before it. The leader lacks these
+        requests, so they must not shift the predictions until it has received them."""
+        is_dropped = False
+        while not is_dropped:
+            first = next(iter(self._predicted))
+            is_dropped = first == id
+            if self._predicted.pop(first) != proposal:
                 self._shared.probes.hit(Probe.FIRST_VOTE_MISSED)
-            self._proposed[id] = None
 
     def on_wake(self) -> None:
         self._queue.on_wake()

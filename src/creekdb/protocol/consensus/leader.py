@@ -14,6 +14,7 @@ Invariants:
 import enum
 from collections.abc import Callable, Iterable
 
+from creekdb.protocol.consensus.fast_quorums import FastPathControl
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.consensus.proposal_queue import ProposalQueue
 from creekdb.protocol.ids.version_vector import Dot
@@ -46,6 +47,7 @@ class Leader:
         accept_locally: Callable[[Accept, bool], None],
         is_decided: Callable[[int], bool],
         is_stuck: Callable[[int], bool],
+        fast_path: FastPathControl | None = None,
     ) -> None:
         """`accept_locally` passes a proposal to the local acceptor and learner. Its second argument
         is True for a proposal that opens the ballot, which the local vote sends to the peers.
@@ -68,6 +70,14 @@ class Leader:
         self._proposals: dict[int, _Proposal] = {}
         self._proposed: set[Dot] = set()
         self._queue = queue
+        self._fast_path = fast_path
+        self._must_batch = False
+        """True if a request of the fast path waited for the window. So do those after it."""
+
+    @property
+    def _is_fast(self) -> bool:
+        """True if a fast quorum can predict the proposals."""
+        return self._fast_path is not None and self._fast_path.is_on
 
     def campaign(self, ballot: Ballot, first: int) -> Prepare:
         """Start a ballot of this replica for the instances from `first` on (phase 1a)."""
@@ -135,7 +145,7 @@ class Leader:
                 self._probes.hit(Probe.GAP_FILLED)
                 self._propose(instance, ())
         self._promises = {}
-        if self._queue.is_fast and end < first + self._shared.settings.window:
+        if self._is_fast and end < first + self._shared.settings.window:
             self._next_instance += 1
             self._propose(end, (), opens=True)  # the fast quorum may vote for the first request
         for id in ready:
@@ -153,9 +163,11 @@ class Leader:
             return False
         if self._next_instance >= first_undecided + self._shared.settings.window:
             self._probes.hit(Probe.WINDOW_FULL)
+            self._must_batch = True
             return False
-        is_fast = self._queue.is_fast
-        batch = self._queue.take_batch(1 if is_fast else self._shared.settings.batch_limit)
+        is_fast, is_single = self._is_fast, self._is_fast and not self._must_batch
+        self._must_batch = False
+        batch = self._queue.take_batch(1 if is_single else self._shared.settings.batch_limit)
         instance = self._next_instance
         self._next_instance += 1
         self._propose(instance, batch, opens=is_fast)
@@ -200,6 +212,8 @@ class Leader:
         reported no vote, so that the fast quorum may vote in it and in all later ones."""
         self._proposals[instance] = _Proposal(batch, self._shared.ticks)
         self._proposed.update(batch)
+        if self._fast_path is not None:
+            self._fast_path.on_proposed(instance, is_open=opens)
         if opens:
             self._accept_locally(Accept(self.ballot, instance, batch), True)
         else:

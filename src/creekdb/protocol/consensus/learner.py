@@ -8,8 +8,7 @@ Invariants:
 - A decision is retained until every member delivered it or a checkpoint covers it.
 """
 
-from creekdb.protocol.consensus.fast_path import fast_quorum
-from creekdb.protocol.consensus.proposal_queue import HitRate
+from creekdb.protocol.consensus.fast_quorums import FastPathControl, fast_quorum
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Ballot, CatchUp, Decided, Decisions
 from creekdb.protocol.probes import Probe
@@ -53,8 +52,8 @@ class Learner:
         self._stalled_since = 0
         self._catch_up_attempts = 0
         """Attempts since the last decision or delivery here."""
-        self.own_hits: HitRate | None = None
-        """Fast decisions in ballots of this replica; None without a fast path."""
+        self.fast_path: FastPathControl | None = None
+        """Receives the decisions in ballots of this replica; None without a fast path."""
         self.reconfigured_below = 0
         """Upper bound of the instance that last changed the members."""
 
@@ -155,10 +154,15 @@ class Learner:
 
     def _decide_counted(self, instance: int, tally: _Tally, is_fast: bool) -> None:
         assert tally.batch is not None
-        hits = self.own_hits if tally.ballot.replica == self._shared.index else None
-        if hits is not None and hits.record(is_fast):
-            self._probes.hit(Probe.FAST_PATH_PAUSED)
+        if self.fast_path is not None and tally.ballot.replica == self._shared.index:
+            self.fast_path.on_decided(instance, None if is_fast else self._absent(tally))
         self.decide(instance, tally.batch)
+
+    def _absent(self, tally: _Tally) -> tuple[int, ...]:
+        """Return the members of the fast quorum that have not voted yet."""
+        quorum = fast_quorum(self._shared.settings.voters, tally.ballot)
+        voters, first_votes = tally.voters, tally.first_votes
+        return tuple([each for each in quorum if each not in voters and each not in first_votes])
 
     # --- delivering ---------------------------------------------------------------------------
 

@@ -11,56 +11,18 @@ deadline follows measured delays, and passes at the latest after `hold_us_max` a
 
 from collections import deque
 from heapq import heappop, heappush
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from creekdb.protocol.application import DeliveredRequests
 from creekdb.protocol.consensus.delays import DelayEstimates
+from creekdb.protocol.consensus.fast_quorums import FastPathControl
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
 from creekdb.protocol.shared_variables import SharedVariables
 
-HIT_SAMPLE: Final = 32
-"""Number of predictions after which the share of hits is judged."""
-PAUSE: Final = 96
-"""Number of predictions that are skipped if fewer than half of the sample were hits."""
-
-
-class HitRate:
-    """Share of correct predictions of a fast path, and pauses while it is low."""
-
-    __slots__ = ("_hits", "_pause", "_sampled")
-
-    def __init__(self) -> None:
-        self._hits = 0
-        self._sampled = 0
-        self._pause = 0
-
-    @property
-    def is_paused(self) -> bool:
-        """True if the fast path costs more than it gains."""
-        return self._pause > 0
-
-    def record(self, is_hit: bool) -> bool:
-        """Record a prediction, or one that was skipped. Return True if a pause begins."""
-        if self._pause:
-            self._pause -= 1
-            return False
-        self._sampled += 1
-        self._hits += is_hit
-        if self._sampled < HIT_SAMPLE:
-            return False
-        if 2 * self._hits < HIT_SAMPLE:
-            self._pause = PAUSE
-        self._hits = self._sampled = 0
-        return self._pause > 0
-
 
 class ProposalQueue(Protocol):
-    @property
-    def is_fast(self) -> bool:
-        """True if the proposals follow a deadline, so that a fast quorum can predict them."""
-
     def add(self, id: Dot) -> None:
         """Add a strong request whose predicate holds."""
 
@@ -76,10 +38,6 @@ class ProposalQueue(Protocol):
 class ArrivalQueue:
     def __init__(self) -> None:
         self._ids: deque[Dot] = deque()
-
-    @property
-    def is_fast(self) -> bool:
-        return False
 
     def add(self, id: Dot) -> None:
         self._ids.append(id)
@@ -106,24 +64,25 @@ class _HeldRequest(NamedTuple):
 
 class DeadlineQueue:
     def __init__(
-        self, shared: SharedVariables, requests: DeliveredRequests, delays: DelayEstimates
+        self,
+        shared: SharedVariables,
+        requests: DeliveredRequests,
+        delays: DelayEstimates,
+        control: FastPathControl | None = None,
     ) -> None:
+        """`control` is that of the fast path; None if this queue is not that of the leader."""
         self._shared = shared
         self._requests = requests
         self._delays = delays
-        self.hits = HitRate()
-        """Decisions of this leader, by the fast quorum or not."""
+        self._control = control
         self._heap: list[_HeldRequest] = []
         self._wake_at: int | None = None
         """Wake that the driver has been asked for, or None."""
 
-    @property
-    def is_fast(self) -> bool:
-        return bool(self._shared.settings.fast_path) and not self.hits.is_paused
-
     def add(self, id: Dot) -> None:
         shared, timestamp = self._shared, self._requests.timestamp_of(id)
-        must_hold = shared.settings.late_contexts or not self.hits.is_paused
+        control = self._control
+        must_hold = shared.settings.late_contexts or control is None or control.is_on
         hold_us = self._delays.hold_us() if must_hold else 0
         deadline_us = min(timestamp, shared.now) + hold_us
         deadline_ticks = shared.ticks + shared.settings.hold_ticks_max

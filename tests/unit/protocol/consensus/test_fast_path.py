@@ -1,10 +1,9 @@
-"""Fast path: quorums that ballots name, and predictions of the leader's proposals."""
+"""Fast path: predictions of the leader's proposals."""
 
 import pytest
 
-from creekdb.checkers import quorums
 from creekdb.protocol.consensus.delays import DelayEstimates
-from creekdb.protocol.consensus.fast_path import FirstVoter, fast_quorum
+from creekdb.protocol.consensus.fast_path import FirstVoter
 from creekdb.protocol.consensus.proposal_queue import DeadlineQueue
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Ballot
@@ -14,7 +13,7 @@ from creekdb.protocol.settings import Settings
 from creekdb.protocol.shared_variables import SharedVariables
 from tests.unit.protocol.consensus.test_proposal_queue import Requests
 
-A, B, C = Dot(1, 1), Dot(2, 1), Dot(3, 1)
+A, B, C, D = Dot(1, 1), Dot(2, 1), Dot(3, 1), Dot(4, 1)
 OPEN, LATER = Ballot(6, 0), Ballot(12, 4)
 """Ballots of five voters whose fast quorums, (0, 1, 2) and (4, 0, 1), have replica 1."""
 LIMIT = 100
@@ -26,9 +25,9 @@ class VoterHarness:
     def __init__(self, replica: int = 1) -> None:
         self.shared = SharedVariables(replica, Settings(members=(0, 1, 2, 3, 4), fast_path=1))
         self.votes: list[tuple[Ballot, int, Batch]] = []
-        queue = DeadlineQueue(self.shared, Requests(), DelayEstimates(self.shared))
-        self.voter = FirstVoter(self.shared, queue, self._cast)
-        self.requests = queue._requests
+        self.requests = Requests()
+        queue = DeadlineQueue(self.shared, self.requests, DelayEstimates(self.shared))
+        self.voter = FirstVoter(self.shared, queue, self.requests.is_committed, self._cast)
 
     def _cast(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
         self.votes.append((ballot, instance, batch))
@@ -37,7 +36,7 @@ class VoterHarness:
     def vote(self, *ids: Dot, limit: int = LIMIT) -> list[tuple[Ballot, int, Batch]]:
         """Enqueue requests in the order of their timestamps, and return the new votes."""
         for id in ids:
-            self.requests.timestamps[id] = 10 * id.replica  # type: ignore[attr-defined]
+            self.requests.timestamps[id] = 10 * id.replica
             self.voter.enqueue(id)
         self.voter.cast_due(limit)
         votes, self.votes = self.votes, []
@@ -47,25 +46,6 @@ class VoterHarness:
 @pytest.fixture
 def harness() -> VoterHarness:
     return VoterHarness()
-
-
-@pytest.mark.parametrize("size", range(1, 8))
-def test_a_fast_quorum_is_a_majority_with_the_owner(size: int) -> None:
-    voters = tuple(range(size))
-    named = {fast_quorum(voters, Ballot(each, size - 1)) for each in range(1, 40)}
-
-    for quorum in named:
-        assert quorum[0] == size - 1
-        assert len(set(quorum)) == len(quorum) == size // 2 + 1
-    assert {each for quorum in named for each in quorum} == set(voters)
-
-
-@pytest.mark.parametrize("size", range(1, 8))
-def test_replicas_and_checkers_agree_on_fast_quorums(size: int) -> None:
-    voters = tuple(range(size))
-    ballots = [Ballot(each, owner) for each in range(1, 40) for owner in voters]
-
-    assert all(fast_quorum(voters, each) == quorums.fast_quorum(voters, each) for each in ballots)
 
 
 def test_votes_follow_the_last_proposal_of_the_leader(harness: VoterHarness) -> None:
@@ -107,6 +87,19 @@ def test_a_request_that_the_leader_had_first_shifts_the_prediction(harness: Vote
     assert harness.vote(A) == []
 
 
+def test_a_request_that_the_leader_lacks_does_not_shift_the_prediction(
+    harness: VoterHarness,
+) -> None:
+    harness.voter.on_proposal(OPEN, 0, (), opens=True)
+    assert harness.vote(A, B) == [(OPEN, 1, (A,)), (OPEN, 2, (B,))]
+    harness.voter.on_proposal(OPEN, 1, (B,), opens=True)
+    assert harness.vote(C) == []  # the own first vote for B occupies instance 2
+    harness.voter.on_proposal(OPEN, 2, (C,), opens=True)
+
+    assert harness.vote(D) == [(OPEN, 3, (D,))]
+    assert harness.shared.probes.counts[Probe.FIRST_VOTE_MISSED] == 2
+
+
 def test_no_vote_is_cast_twice_or_beyond_the_window(harness: VoterHarness) -> None:
     harness.voter.on_proposal(OPEN, 0, (), opens=True)
     assert harness.vote(A, limit=1) == []
@@ -127,3 +120,11 @@ def test_a_later_ballot_replaces_all_predictions(harness: VoterHarness) -> None:
     assert harness.vote(B) == [(LATER, 1, (B,))]
     harness.voter.reset()
     assert harness.vote(C) == []
+
+
+def test_a_proposal_that_arrives_after_its_decision_is_not_retained(harness: VoterHarness) -> None:
+    """Otherwise the identifier would remain for ever, because it is delivered only once."""
+    harness.requests.committed.add(A)
+    harness.voter.on_proposal(OPEN, 7, (A,), opens=True)
+
+    assert not harness.voter._proposed

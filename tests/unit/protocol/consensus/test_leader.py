@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from creekdb.protocol.consensus.delays import DelayEstimates
+from creekdb.protocol.consensus.fast_quorums import FastPathControl
 from creekdb.protocol.consensus.leader import Leader, LeaderPhase
 from creekdb.protocol.consensus.proposal_queue import ArrivalQueue
 from creekdb.protocol.ids.version_vector import Dot
@@ -21,7 +23,7 @@ Y: Batch = (Dot(2, 1),)
 class LeaderHarness:
     """Leader of replica 0 of three. Its own promise comes first."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, is_fast: bool = False, **settings: int) -> None:
         self.settings = Settings(members=(0, 1, 2), **settings)
         self.shared = SharedVariables(0, self.settings)
         self.outbox, self.probes = self.shared.outbox, self.shared.probes
@@ -29,16 +31,22 @@ class LeaderHarness:
         self.decided: set[int] = set()
         self.first_undecided = 0
         self.stuck: set[int] = set()
+        self.is_fast = is_fast
+        fast_path: FastPathControl | None = None
+        if is_fast:
+            delays = DelayEstimates(self.shared)
+            fast_path = FastPathControl(self.shared, delays, lambda: self.settings.members)
         self.leader = Leader(
             self.shared,
             ArrivalQueue(),
             self._accept_locally,
             lambda instance: instance in self.decided,
             lambda instance: instance in self.stuck,
+            fast_path,
         )
 
     def _accept_locally(self, accept: Accept, opens: bool) -> None:
-        assert not opens, "the queue has no deadlines"
+        assert opens == self.is_fast
         self.accepted_locally.append(accept)
 
     def tick(self, ticks: int) -> bool:
@@ -67,7 +75,7 @@ class LeaderHarness:
         """Return the new proposals, which the local acceptor and the peers received alike."""
         accepts = [*self.accepted_locally]
         self.accepted_locally.clear()
-        assert self.sent() == accepts
+        assert self.is_fast or self.sent() == accepts  # the local vote sends fast proposals
         assert all(each.ballot == OWN_BALLOT for each in accepts)
         return [(each.instance, each.batch) for each in accepts]
 
@@ -260,6 +268,21 @@ def test_stuck_instance_requires_a_new_ballot() -> None:
     harness.stuck.add(0)
     assert harness.tick(6)
     assert harness.probes.counts[Probe.STUCK_INSTANCE] == 1
+
+
+def test_a_fast_proposal_has_one_request_unless_requests_waited_for_the_window() -> None:
+    harness = LeaderHarness(is_fast=True, window=3)
+    harness.lead()
+    assert harness.proposals() == [(0, ())]  # opens the ballot
+    for event in range(1, 6):
+        harness.leader.enqueue(Dot(1, event))
+    assert harness.propose_all() == [(1, (Dot(1, 1),)), (2, (Dot(1, 2),))]
+
+    harness.first_undecided = 2
+    assert harness.propose_all() == [(3, (Dot(1, 3), Dot(1, 4), Dot(1, 5)))]
+    harness.leader.enqueue(Dot(1, 6))
+    harness.leader.enqueue(Dot(1, 7))
+    assert harness.propose_all() == [(4, (Dot(1, 6),))]
 
 
 def test_new_campaign_drops_queue_and_promises(harness: LeaderHarness) -> None:

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creekdb.protocol.consensus.delays import DelayEstimates
+from creekdb.protocol.consensus.fast_quorums import FastPathControl
 from creekdb.protocol.consensus.learner import BALLOTS_PER_INSTANCE_MAX, Learner
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Ballot, CatchUp, Decided, Decisions
@@ -369,3 +371,25 @@ def test_a_fast_quorum_needs_its_leader(harness: LearnerHarness) -> None:
     learner.on_proposal(FAST, 0, X)
     for voter in (0, 1, 2):
         assert not learner.on_first_vote(FAST, 0, voter, X)
+
+
+def test_a_leader_learns_which_members_had_not_voted(harness: LearnerHarness) -> None:
+    learner, own = harness.learner, Ballot(FAST.round, harness.shared.index)
+    reports: list[tuple[int, tuple[int, ...] | None]] = []
+
+    class Control(FastPathControl):
+        def on_decided(self, instance: int, absent: tuple[int, ...] | None) -> None:
+            reports.append((instance, absent))
+
+    learner.fast_path = Control(harness.shared, DelayEstimates(harness.shared), lambda: ())
+    for instance in range(3):
+        learner.on_proposal(own, instance, X)
+        learner.on_vote(own, instance, 0)
+    learner.on_first_vote(own, 0, 1, Y)
+    for voter in (3, 4):
+        learner.on_vote(own, 0, voter)
+        learner.on_vote(own, 1, voter)
+    for voter in (1, 2):
+        learner.on_first_vote(own, 2, voter, X)
+
+    assert reports == [(0, (2,)), (1, (1, 2)), (2, None)]

@@ -3,13 +3,8 @@
 import pytest
 
 from creekdb.protocol.consensus.delays import DelayEstimates
-from creekdb.protocol.consensus.proposal_queue import (
-    HIT_SAMPLE,
-    PAUSE,
-    ArrivalQueue,
-    DeadlineQueue,
-    HitRate,
-)
+from creekdb.protocol.consensus.fast_quorums import FastPathControl
+from creekdb.protocol.consensus.proposal_queue import ArrivalQueue, DeadlineQueue
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Request
@@ -59,7 +54,8 @@ class QueueHarness:
         self.requests = Requests()
         delays = DelayEstimates(self.shared)
         delays.add(1, 300)
-        self.queue = DeadlineQueue(self.shared, self.requests, delays)
+        self.control = FastPathControl(self.shared, delays, lambda: self.shared.settings.members)
+        self.queue = DeadlineQueue(self.shared, self.requests, delays, self.control)
 
     def add(self, id: Dot, timestamp: int, *cut: Dot) -> None:
         self.requests.timestamps[id] = timestamp
@@ -194,37 +190,16 @@ def test_a_leader_that_steps_down_needs_no_wake(harness: QueueHarness) -> None:
     assert harness.wake_at() is None
 
 
-def test_the_fast_path_pauses_while_fewer_than_half_of_its_predictions_are_correct() -> None:
-    hits = HitRate()
-    for each in range(HIT_SAMPLE):
-        assert not hits.record(each % 2 == 0)
-    assert _pauses(hits) == (False,)
-    begins = [hits.record(each % 2 == 0 and each > 0) for each in range(HIT_SAMPLE)]
-
-    assert begins == [False] * (HIT_SAMPLE - 1) + [True]
-    for _ in range(PAUSE):
-        assert _pauses(hits) == (True,)
-        hits.record(False)
-    assert _pauses(hits) == (False,)
-
-
-def _pauses(*rates: HitRate) -> tuple[bool, ...]:
-    return tuple(each.is_paused for each in rates)
-
-
 def test_a_paused_fast_path_holds_no_request() -> None:
     harness = QueueHarness(fast_path=1)
-    was_fast = harness.queue.is_fast
     harness.shared.now = 1_000
     harness.add(A, 1_000)
     assert harness.take(1_299) == ()
     assert harness.take(1_300) == (A,)
-    for _ in range(HIT_SAMPLE):
-        harness.queue.hits.record(False)
+    harness.control._pause = 1
     harness.shared.now = 1_400
     harness.add(B, 1_400)
 
-    assert (was_fast, harness.queue.is_fast) == (True, False)
     assert harness.take(1_400) == (B,)
 
 

@@ -6,7 +6,11 @@ from creekdb.exploration.scope import get_scope
 from creekdb.exploration.search import Explorer
 from creekdb.schemes.registry import get_spec
 
-STATES = {"fast-path": 15_264, "fast-path-leader-change": 27_304}
+STATES = {
+    "fast-path": 8_965,
+    "fast-path-leader-change": 12_106,
+    "fast-path-new-quorum": 6_502,
+}
 """Number of states of each scope."""
 
 

@@ -184,7 +184,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         FAST_QUORUM_TESTS,
         FAST_QUORUMS,
         "elif instance >= self._judged_from:",
-        "else:",
+        "elif instance >= 0:",
     ),
     tested(
         "requests_that_waited_for_the_window_are_proposed_one_by_one",

@@ -308,7 +308,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "schemes without extensions ignore their settings",
         EXTENSION_TESTS,
         EXTENSIONS,
-        '    if scheme not in EXTENDED_SCHEMES and ":" not in scheme:\n        return ()\n',
+        "    if not has_extensions(scheme):\n        return ()\n",
         "",
     ),
     tested(

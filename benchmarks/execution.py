@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
-import msgspec
 from sortedcontainers import SortedDict
 
 from benchmarks import shop
@@ -72,7 +71,7 @@ class VersionStoreSubject:
             entry = RequestEntry(request, tentative_position(request))
             snapshot = store.snapshot(entry.position)
             execution = self.datatype.run(request, snapshot)
-            execution = msgspec.structs.replace(execution, read_set=snapshot)
+            execution = execution.with_read_set(snapshot)
             assert store.install(entry, snapshot, execution)
             responses.append(execution.outcome.value)
             executed.append(entry)

@@ -21,22 +21,22 @@ Rules:
 A data type does not depend on the replica that runs it, nor on the store.
 """
 
-import dis
-import inspect
-import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.base_state import BaseState, EmptyBase, changes
-from creekdb.execution.footprint import Footprint, make_footprint
+from creekdb.execution.declaration import Arity as Arity
+from creekdb.execution.declaration import Declaration, is_interrupt
+from creekdb.execution.declaration import Prefixes as Prefixes
+from creekdb.execution.footprint import Footprint
 from creekdb.execution.operation_errors import ErrorObserver, error_text
-from creekdb.execution.parameters import Parameter, ParameterList
+from creekdb.execution.parameters import Parameter
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
-from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
+from creekdb.execution.serializable import copy_out
 from creekdb.execution.sql_engine import load_sql_engine
-from creekdb.execution.step_limit import STEPS_MAX, line_counter
+from creekdb.execution.step_limit import STEPS_MAX
 from creekdb.execution.transaction import Transaction, View
 from creekdb.protocol.membership.configuration import (
     MEMBERSHIP_KEY,
@@ -46,31 +46,7 @@ from creekdb.protocol.membership.configuration import (
 from creekdb.protocol.request import NOOP, Operation, Outcome, Request
 from creekdb.protocol.values import Key
 
-
-class Arity(NamedTuple):
-    """Number of arguments that an operation accepts."""
-
-    minimum: int
-    maximum: int | None
-    """None if the number is unlimited."""
-
-    def accepts(self, count: int) -> bool:
-        return count >= self.minimum and (self.maximum is None or count <= self.maximum)
-
-    def covers(self, other: "Arity") -> bool:
-        """True if every number of arguments that `other` accepts is accepted."""
-        if other.maximum is None:
-            return self.maximum is None and self.accepts(other.minimum)
-        return self.accepts(other.minimum) and self.accepts(other.maximum)
-
-
 Function = TypeVar("Function", bound=Callable[..., Any])
-Prefixes: TypeAlias = Callable[..., list[Any]]
-"""Function of a call's arguments that returns key prefixes."""
-
-RECURSION_MAX = 1000
-"""Maximum recursion depth of an operation, independent of the stack depth of the replica."""
-_RAISE = bytes([dis.opmap["RAISE_VARARGS"]])
 
 
 class DataType:
@@ -104,7 +80,6 @@ class DataType:
         self.sql_engine = load_sql_engine(name) if sql else None
         """Engine of `tx.sql`, or None. Its version must be equal on every replica."""
         self._declarations: dict[str, Declaration] = {}
-        self._last_stack_depth = 0
         self.error_observer: ErrorObserver | None = None
         """Observer of exceptions in operations, which keep their tracebacks there."""
         # Not read-only: it writes nothing, but its purpose is to be ordered.
@@ -153,7 +128,14 @@ class DataType:
             if not callable(declared):
                 raise BadValue(f"an operation of {self.name} is a function, not {declared!r}")
             self._declare(
-                Declaration(name or declared.__name__, declared, readonly, touches, reads, stores)
+                Declaration(
+                    name or declared.__name__,
+                    declared,
+                    bool(readonly),
+                    touches,
+                    reads,
+                    bool(stores),
+                )
             )
             return declared
 
@@ -209,11 +191,7 @@ class DataType:
         declaration = self._find(name)
         if named:
             arguments = declaration.parameters.bind(arguments, named)
-        if not declaration.arity.accepts(len(arguments)):
-            raise declaration.arity_error(len(arguments))
-        if not is_row(arguments):
-            for index, argument in enumerate(arguments):
-                reject_unserializable(argument, declaration.parameters.argument_text(index))
+        declaration.check(arguments)
         return Operation(name, arguments)
 
     def called_operation(self, operation: Operation) -> Operation:
@@ -232,7 +210,7 @@ class DataType:
         try:
             return declaration.footprint(copy_out(arguments))
         except BaseException as error:
-            if _is_interrupt(error):
+            if is_interrupt(error):
                 raise
             return None  # the execution responds with the error
 
@@ -247,13 +225,7 @@ class DataType:
 
     def checked_arguments(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments of a call as `checked_call` does."""
-        declaration = self._find(name)
-        if not declaration.arity.accepts(len(arguments)):
-            raise declaration.arity_error(len(arguments))
-        if not is_row(arguments):
-            for index, argument in enumerate(arguments):
-                reject_unserializable(argument, declaration.parameters.argument_text(index))
-        return declaration.parameters.checked(arguments)
+        return self._find(name).checked(arguments)
 
     def run(self, request: Request, view: View) -> ExecutionResult:
         """Run the request against `view` without changing it."""
@@ -264,35 +236,13 @@ class DataType:
         self, request: Request, name: str, arguments: tuple[Any, ...], view: View
     ) -> ExecutionResult:
         """Run the request as if it called the operation `name` with `arguments`."""
-        declaration = self._declarations.get(name)
-        readonly = declaration is not None and declaration.readonly
-        transaction = Transaction(request, view, readonly, self.steps, name, self.sql_engine)
-        recursion_limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(self._stack_depth() + RECURSION_MAX)
-        try:
-            if declaration is None:
-                declaration = _CLUSTER_OPERATIONS.get(name) or self._find(name)
-            if not declaration.arity.accepts(len(arguments)):
-                raise declaration.arity_error(len(arguments))
-            call_arguments = copy_out(arguments)
-            if declaration.touches is not None:
-                transaction.restrict(declaration.footprint(call_arguments))
-            if self.count_lines:
-                value = declaration.call_counting_lines(transaction, call_arguments)
-            else:
-                value = declaration.function(transaction, *call_arguments)
-            if not is_row(value):
-                reject_unserializable(value, f"the response of '{name}'")
-            outcome = Outcome(value)
-        except BaseException as error:
-            if _is_interrupt(error):
-                raise
-            outcome = Outcome(error=error_text(error))
-            if self.error_observer is not None and declaration is not None:
-                self.error_observer(name, error)
-        finally:
-            sys.setrecursionlimit(recursion_limit)
-        return transaction.close(outcome)
+        declaration = self._declarations.get(name) or _CLUSTER_OPERATIONS.get(name)
+        if declaration is None:
+            return self._unknown_operation(name)
+        transaction = Transaction(
+            request, view, declaration.readonly, self.steps, name, self.sql_engine
+        )
+        return declaration.run(transaction, arguments, self.count_lines, self.error_observer)
 
     def run_rows(
         self,
@@ -308,37 +258,16 @@ class DataType:
         together, or none does if one raises. The outcome has no value.
         """
         declaration = self._declarations.get(name)
-        if declaration is not None and declaration.stores and not leading:
+        if declaration is None:
+            return self._unknown_operation(name)
+        if declaration.stores and not leading:
             stored = _stored_registers(rows)
             if stored is not None and len(rows) <= self.steps:
                 return ExecutionResult(Outcome(), stored)
-        readonly = declaration is not None and declaration.readonly
-        transaction = Transaction(request, view, readonly, self.steps, name, self.sql_engine)
-        recursion_limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(self._stack_depth() + RECURSION_MAX)
-        try:
-            if declaration is None:
-                declaration = self._find(name)
-            accepts, touches = declaration.arity.accepts, declaration.touches
-            call = declaration.function
-            if self.count_lines:
-                call = declaration.function_counting_lines
-            for row in rows:
-                arguments = leading + row
-                if not accepts(len(arguments)):
-                    raise declaration.arity_error(len(arguments))
-                arguments = copy_out(arguments)
-                if touches is not None:
-                    transaction.restrict(declaration.footprint(arguments))
-                call(transaction, *arguments)
-            outcome = Outcome()
-        except BaseException as error:
-            if _is_interrupt(error):
-                raise
-            outcome = Outcome(error=error_text(error))
-        finally:
-            sys.setrecursionlimit(recursion_limit)
-        return transaction.close(outcome)
+        transaction = Transaction(
+            request, view, declaration.readonly, self.steps, name, self.sql_engine
+        )
+        return declaration.run_rows(transaction, leading, rows, self.count_lines)
 
     def changes(self, registers: dict[Key, Any]) -> dict[Key, Any]:
         """Return the registers that differ from the base, with None for deleted registers.
@@ -351,31 +280,17 @@ class DataType:
         """Return a new sequential machine for this data type."""
         return Sequential(self)
 
-    def _stack_depth(self) -> int:
-        """Return the number of frames on the stack.
-
-        The depth is mostly that of the last call, which a single lookup confirms. Counting the
-        frames costs more than a small operation.
-        """
-        try:
-            if sys._getframe(self._last_stack_depth).f_back is None:
-                return self._last_stack_depth
-        except ValueError:  # the stack is shallower
-            self._last_stack_depth = 0
-        frame = sys._getframe()
-        depth = 0
-        while (caller := frame.f_back) is not None:
-            frame = caller
-            depth += 1
-        self._last_stack_depth = depth
-        return depth
-
-    def _declare(self, declaration: "Declaration") -> None:
+    def _declare(self, declaration: Declaration) -> None:
         if declaration.name in self._declarations:
             raise BadValue(f"{self.name} has an operation '{declaration.name}' already")
         self._declarations[declaration.name] = declaration
 
-    def _find(self, name: str) -> "Declaration":
+    def _unknown_operation(self, name: str) -> ExecutionResult:
+        """Return the result of a request whose operation this data type does not have."""
+        error = UnknownName(f"operation of {self.name}", name, self.operations)
+        return ExecutionResult(Outcome(error=error_text(error)))
+
+    def _find(self, name: str) -> Declaration:
         declaration = self._declarations.get(name)
         if declaration is None:
             raise UnknownName(f"operation of {self.name}", name, self.operations)
@@ -405,125 +320,6 @@ class DataTypeWrapper(DataType):
 
     def footprint(self, operation: Operation) -> Footprint | None:
         return self._wrapped.footprint(operation)
-
-
-class Declaration:
-    """Function, arity, signature and footprint of one operation."""
-
-    __slots__ = (
-        "arity",
-        "function",
-        "name",
-        "parameters",
-        "readonly",
-        "reads",
-        "signature",
-        "stores",
-        "touches",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        readonly: bool,
-        touches: Prefixes | None = None,
-        reads: Prefixes | None = None,
-        stores: bool = False,
-    ) -> None:
-        self.name = name
-        self.stores = stores
-        self.function = function
-        self.readonly = readonly
-        self.touches = touches
-        self.reads = reads
-        parameters = list(inspect.signature(function).parameters.values())
-        kinds = [each.kind for each in parameters]
-        if not parameters or kinds[0] not in _SINGLE_POSITIONAL:
-            raise BadValue(f"operation '{name}' must take the transaction as its first parameter")
-        if any(each not in _POSITIONAL for each in kinds):
-            raise BadValue(f"operation '{name}' must take its arguments by position")
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            raise BadValue(f"operation '{name}' must be synchronous: declare it without 'async'")
-        if inspect.isgeneratorfunction(function):
-            raise BadValue(f"operation '{name}' must have one response: use 'return', not 'yield'")
-        arguments = parameters[1:]
-        self.arity = _arity_of(arguments)
-        self.signature = name + str(inspect.Signature(arguments))
-        self.parameters = ParameterList(function, self.signature, arguments)
-        if reads is not None and touches is None:
-            raise BadValue(f"operation '{name}' declares 'reads' without 'touches': declare both")
-        for parameter, prefixes in (("touches", touches), ("reads", reads)):
-            if prefixes is not None:
-                self._check_prefixes(parameter, prefixes)
-
-    def footprint(self, arguments: tuple[Any, ...]) -> Footprint:
-        """Return the footprint of a call. Raise `BadValue` if it is not a list of prefixes."""
-        assert self.touches is not None
-        reads = [] if self.reads is None else self.reads(*arguments)
-        return make_footprint(self.name, self.touches(*arguments), reads)
-
-    def call_counting_lines(self, transaction: Transaction, arguments: tuple[Any, ...]) -> Any:
-        """Call the function and count lines as steps. Restore the previous tracer afterwards."""
-        previous_tracer = sys.gettrace()
-        module = str(getattr(self.function, "__module__", ""))
-        sys.settrace(line_counter(module, transaction.step))
-        try:
-            return self.function(transaction, *arguments)
-        finally:
-            sys.settrace(previous_tracer)
-
-    def function_counting_lines(self, transaction: Transaction, *arguments: Any) -> Any:
-        """Call the function like `call_counting_lines`, with its arguments by position."""
-        return self.call_counting_lines(transaction, arguments)
-
-    def _check_prefixes(self, parameter: str, prefixes: Prefixes) -> None:
-        if not callable(prefixes):
-            raise BadValue(
-                f"'{parameter}' of operation '{self.name}' is {prefixes!r}: it must be a function "
-                "of the arguments that returns a list of key prefixes"
-            )
-        arity = _arity_of(list(inspect.signature(prefixes).parameters.values()))
-        if not arity.covers(self.arity):
-            raise BadValue(
-                f"'{parameter}' of operation '{self.name}' must take the arguments of "
-                f"{self.signature}"
-            )
-
-    def arity_error(self, count: int) -> BadValue:
-        """Return the error for a call with `count` arguments."""
-        if count < self.arity.minimum:
-            return self.parameters.missing_error(count)
-        count_text = f"{count} argument" + ("" if count == 1 else "s")
-        return BadValue(f"{self.signature} cannot take {count_text}")
-
-
-_SINGLE_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_POSITIONAL = (*_SINGLE_POSITIONAL, inspect.Parameter.VAR_POSITIONAL)
-
-
-def _arity_of(parameters: list[inspect.Parameter]) -> Arity:
-    plain = [each for each in parameters if each.kind in _SINGLE_POSITIONAL]
-    required = sum(each.default is inspect.Parameter.empty for each in plain)
-    return Arity(required, len(plain) if len(plain) == len(parameters) else None)
-
-
-def _is_interrupt(error: BaseException) -> bool:
-    """True for Ctrl-C at the terminal, which is no error of the operation."""
-    return isinstance(error, KeyboardInterrupt) and not _is_raised_explicitly(error)
-
-
-def _is_raised_explicitly(error: BaseException) -> bool:
-    """True if a `raise` statement raised the error.
-
-    Ctrl-C interrupts between two instructions and is never attributed to a `raise`.
-    """
-    traceback = error.__traceback__
-    assert traceback is not None, "a caught exception has a traceback"
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    index = traceback.tb_lasti
-    return traceback.tb_frame.f_code.co_code[index : index + 1] == _RAISE
 
 
 def _stored_registers(rows: tuple[tuple[Any, ...], ...]) -> dict[Key, Any] | None:

@@ -5,8 +5,6 @@ They are not recorded, and no other replica receives them.
 
 from typing import NamedTuple
 
-import msgspec
-
 from creekdb.execution.mvcc.entry import (
     ExecutionPhase,
     MergedRun,
@@ -73,7 +71,7 @@ class LocalReads:
             timestamp = task.request.timestamp
             observed = ObservedOrder(observed.settled, observed.ids, timestamp)
         read_set = _LocalReadSet(blocker, observed)
-        return msgspec.structs.replace(execution, read_set=read_set)
+        return execution.with_read_set(read_set)
 
     def complete(self, entry: RequestEntry, execution: ExecutionResult) -> None:
         """Respond with the outcome, unless the reads depend on a pending request. The reads were

@@ -106,7 +106,7 @@ class StoreFixture:
     def begin(self, entry: RequestEntry) -> Attempt:
         snapshot = self.store.snapshot(entry.position)
         execution = STEPWISE.run(entry.request, snapshot)
-        return Attempt(entry, msgspec.structs.replace(execution, read_set=snapshot))
+        return Attempt(entry, execution.with_read_set(snapshot))
 
     def finish(self, attempt: Attempt) -> bool:
         entry, execution = attempt.entry, attempt.execution

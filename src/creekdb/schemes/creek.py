@@ -34,6 +34,7 @@ from creekdb.schemes.core.versioned import VersionedExecution
 from creekdb.schemes.core.view import ReplicaView
 
 GUARANTEES: Final = SchemeGuarantees()
+_STABLE_FROM_EXECUTION: Final = Probe.STABLE_FROM_EXECUTION
 
 
 class CreekReplica:
@@ -137,7 +138,7 @@ class CreekReplica:
                 self._execution.respond_to_late_execution(entry)
             else:
                 self._runs.reschedule_rolled_back()
-            self._execution.respond_to_prefix(Probe.STABLE_FROM_EXECUTION)
+            self._execution.respond_to_prefix(_STABLE_FROM_EXECUTION)
             self._proceed()
         self._runs.merge_oldest()
 

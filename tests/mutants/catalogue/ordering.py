@@ -371,8 +371,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 RESPONSES,
-                "Response(id, awaited.session, ResponseKind.FINAL, outcome, changed)",
-                "Response(id, awaited.session, ResponseKind.FINAL, awaited.outcome, False)",
+                "Response(id, awaited.session, _FINAL, outcome, changed)",
+                "Response(id, awaited.session, _FINAL, awaited.outcome, False)",
             ),
         ),
     ),
@@ -383,8 +383,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 RESPONSES,
-                "Response(id, awaited.session, ResponseKind.FINAL, outcome, changed)",
-                "Response(id, awaited.session, ResponseKind.FINAL, outcome, False)",
+                "Response(id, awaited.session, _FINAL, outcome, changed)",
+                "Response(id, awaited.session, _FINAL, outcome, False)",
             ),
         ),
     ),

@@ -32,6 +32,9 @@ RETAINED_MAX = 4096
 RETAINED_BYTES_MAX = 4 * 1024 * 1024
 """Approximate encoded size of the retained outcomes for each replica, in bytes."""
 
+_TENTATIVE: Final = ResponseKind.TENTATIVE
+_STABLE: Final = ResponseKind.STABLE
+_FINAL: Final = ResponseKind.FINAL
 _SMALL_TYPES: Final = frozenset((type(None), bool, int, float))
 _SMALL_BYTES: Final = 16
 
@@ -153,15 +156,13 @@ class Responses:
         if not awaiting.strong:
             self._awaiting_final[id] = self.awaiting.pop(id)
         self._outbox.responses.append(
-            Response(id, awaiting.session, ResponseKind.TENTATIVE, outcome, observed=observed)
+            Response(id, awaiting.session, _TENTATIVE, outcome, observed=observed)
         )
 
     def respond_local(self, id: Dot, outcome: Outcome, observed: ObservedOrder | None) -> None:
         """Respond to an operation that only this replica executed. No final response follows."""
         session = self.awaiting.pop(id).session
-        self._outbox.responses.append(
-            Response(id, session, ResponseKind.TENTATIVE, outcome, observed=observed)
-        )
+        self._outbox.responses.append(Response(id, session, _TENTATIVE, outcome, observed=observed))
 
     def respond_stable(self, id: Dot, outcome: Outcome) -> bool:
         """Lines 56-57, and 73-74. Return True if a client waited for the response."""
@@ -171,7 +172,7 @@ class Responses:
         if self._strong_changed is not None:
             tentative = awaiting.outcome
             self._strong_changed[id] = tentative is not None and not outcome.same_as(tentative)
-        self._outbox.responses.append(Response(id, awaiting.session, ResponseKind.STABLE, outcome))
+        self._outbox.responses.append(Response(id, awaiting.session, _STABLE, outcome))
         return True
 
     def record_stable(self, instance: int, request: Request, outcome: Outcome) -> bool | None:
@@ -220,7 +221,5 @@ class Responses:
         changed = not outcome.same_as(awaited.outcome)
         if changed:
             self._probes.hit(Probe.APOLOGY)
-        self._outbox.responses.append(
-            Response(id, awaited.session, ResponseKind.FINAL, outcome, changed)
-        )
+        self._outbox.responses.append(Response(id, awaited.session, _FINAL, outcome, changed))
         return changed

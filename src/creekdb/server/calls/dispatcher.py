@@ -46,6 +46,7 @@ from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.messages import CallRequest, Rejected
 from creekdb.wire.reject_reason import RejectReason
 
+_TENTATIVE: Final = ResponseKind.TENTATIVE
 STARTUP_BARRIER: Final = Dot(0, 0)
 """Pseudo-request that all calls wait for until the replica has joined."""
 SESSION_BITS: Final = 32
@@ -373,7 +374,7 @@ class CallDispatcher:
             if observer is not None:
                 observer.on_response(response)
             pending.serve(id)
-            if response.kind is not ResponseKind.TENTATIVE:
+            if response.kind is not _TENTATIVE:
                 uncommitted.serve(id)
                 self._admission.pending_strong.discard(id)
             call = open_calls.get(id) or self._unattended_calls.get(id)
@@ -384,7 +385,7 @@ class CallDispatcher:
 
     def _respond(self, call: OpenCall, response: Response, now_s: float) -> None:
         request, client, is_local_read = call.request, call.client, response.id.event < 0
-        is_tentative = response.kind is ResponseKind.TENTATIVE
+        is_tentative = response.kind is _TENTATIVE
         is_measured = not call.has_response if is_tentative else not is_local_read
         if is_measured:
             self.latencies.record(request.strong, response.kind, now_s - call.started_s)

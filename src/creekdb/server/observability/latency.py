@@ -9,6 +9,9 @@ from typing import Final
 
 from creekdb.protocol.effects import ResponseKind
 
+_TENTATIVE: Final = ResponseKind.TENTATIVE
+_STABLE: Final = ResponseKind.STABLE
+
 LATENCY_BOUNDS_S: Final[tuple[float, ...]] = (
     0.0001,
     0.00025,
@@ -53,10 +56,10 @@ class CallLatencies:
         self.weak_final = Histogram()
 
     def record(self, strong: bool, kind: ResponseKind, elapsed_s: float) -> None:
-        if kind is ResponseKind.TENTATIVE:
+        if kind is _TENTATIVE:
             histogram = self.strong_tentative if strong else self.weak_tentative
         else:
-            histogram = self.strong_stable if kind is ResponseKind.STABLE else self.weak_final
+            histogram = self.strong_stable if kind is _STABLE else self.weak_final
         histogram.observe(elapsed_s)
 
     def by_response(self) -> dict[str, Histogram]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from creekdb.errors import FrameTooLong, MalformedMessage
-from creekdb.protocol.effects import Response, ResponseKind
+from creekdb.protocol.effects import Response
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.server.backup.sessions import BackupSessions
@@ -63,8 +63,6 @@ CONNECTION_LIMIT_FRAME: Final = encode_frame(
     )
 )
 """Frame that a client receives when it connects beyond the limit."""
-
-_TENTATIVE: Final = ResponseKind.TENTATIVE.value
 
 
 class ConnectionLimits(NamedTuple):
@@ -267,8 +265,7 @@ class ClientConnection:
         self._writer.append(encode_frame(CallIssued(number, id)))
 
     def send_response(self, number: int, response: Response) -> None:
-        is_tentative = response.kind is ResponseKind.TENTATIVE
-        kind = _TENTATIVE if is_tentative else response.kind.value
+        kind = response.kind
         frame = encode_response_frame(number, kind, response.outcome, response.changed)
         if len(frame) > CLIENT_FRAME_BYTES_MAX:
             self._service.count(ServerCounter.RESPONSE_TOO_LARGE)

@@ -14,6 +14,7 @@ This module does not depend on what requests do, or on which of them were execut
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.request import OrderKey, Request
@@ -82,7 +83,7 @@ class RequestOrder:
         """
         assert request.context is not None
         unstable = self.committed_ids.missing(request.context)
-        moved = [self._tentative_by_id[id] for id in unstable] if unstable.ranges else []
+        moved = self._tentative_in(unstable) if unstable.ranges else []
         for dot in cut:
             moved += self._tentative_weak_up_to(dot, request.context)
         if len(moved) > 1:
@@ -93,6 +94,16 @@ class RequestOrder:
             self.committed_ids.add(each.id)
         self.committed += moved
         return moved
+
+    def _tentative_in(self, ids: Dots) -> list[Request]:
+        """Return the requests with these identifiers, which are all tentative."""
+        by_id: dict[Any, Request] = self._tentative_by_id
+        found: list[Request] = []
+        for replica, ranges in ids.ranges.items():
+            for at in range(0, len(ranges), 2):
+                # A plain tuple is equal to the dot, and cheaper to create.
+                found += [by_id[replica, event] for event in range(ranges[at], ranges[at + 1])]
+        return found
 
     def _tentative_weak_up_to(self, dot: Dot, context: Dots) -> list[Request]:
         """Return the weak requests of an origin up to an event that `context` does not have."""

@@ -226,7 +226,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "[self._tentative_by_id[id] for id in unstable] if unstable.ranges else []",
+                "self._tentative_in(unstable) if unstable.ranges else []",
                 "[each for each in self.tentative if not each.strong and each.key < request.key]",
             ),
         ),

@@ -7,10 +7,9 @@ the transport or the execution of requests.
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec.structs import force_setattr
 
 from creekdb.protocol.ids.version_vector import Dot, Dots
-from creekdb.protocol.values import freeze
+from creekdb.protocol.values import freeze_arguments, freeze_value
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
@@ -30,11 +29,7 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
     arguments: tuple[Any, ...] = ()
     """Positional arguments."""
 
-    def __post_init__(self) -> None:
-        original = self.arguments
-        frozen = freeze(original)
-        if frozen is not original:
-            force_setattr(self, "arguments", frozen)
+    __post_init__ = freeze_arguments  # type: ignore[misc]  # called with the new operation
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
@@ -62,11 +57,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     error: str | None = None
     """Raised error, as `TypeName: message`."""
 
-    def __post_init__(self) -> None:
-        original = self.value
-        frozen = freeze(original)
-        if frozen is not original:
-            force_setattr(self, "value", frozen)
+    __post_init__ = freeze_value  # type: ignore[misc]  # called with the new outcome
 
     def same_as(self, other: "Outcome") -> bool:
         """True if both encode to the same bytes: 1, 1.0 and True are three values."""

@@ -10,6 +10,7 @@ from types import NoneType
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
 Key: TypeAlias = str | int | tuple[str | int, ...]
 
@@ -23,7 +24,7 @@ def freeze(value: Any, depth: int = DEPTH_MAX) -> Any:
     kind = type(value)
     if kind is tuple:
         for each in value:
-            if type(each) not in SCALAR_TYPES and not _is_flat(each):
+            if not _is_scalar(each) and not _is_flat(each):
                 return _freeze_items(value, depth)
         return value
     if kind is list:
@@ -35,17 +36,43 @@ def freeze(value: Any, depth: int = DEPTH_MAX) -> Any:
     return value
 
 
+def freeze_arguments(operation: Any) -> None:
+    """Freeze the arguments of a new operation."""
+    original = operation.arguments
+    frozen = freeze(original)
+    if frozen is not original:
+        force_setattr(operation, "arguments", frozen)
+
+
+def freeze_value(outcome: Any) -> None:
+    """Freeze the value of a new outcome."""
+    original = outcome.value
+    frozen = freeze(original)
+    if frozen is not original:
+        force_setattr(outcome, "value", frozen)
+
+
+def _is_scalar(value: Any) -> bool:
+    kind = type(value)
+    return (
+        kind is str
+        or kind is int
+        or kind is bytes
+        or value is None
+        or kind is bool
+        or kind is float
+    )
+
+
 def _is_flat(value: Any) -> bool:
     """True for a tuple of scalars only."""
-    return type(value) is tuple and all(type(each) in SCALAR_TYPES for each in value)
+    return type(value) is tuple and all(_is_scalar(each) for each in value)
 
 
 def _freeze_items(values: Sequence[Any], depth: int) -> tuple[Any, ...]:
     if not depth:
         raise ValueError(f"nested more than {DEPTH_MAX} levels deep")
-    return tuple(
-        [each if type(each) in SCALAR_TYPES else freeze(each, depth - 1) for each in values]
-    )
+    return tuple([each if _is_scalar(each) else freeze(each, depth - 1) for each in values])
 
 
 def is_same_value(left: Any, right: Any) -> bool:

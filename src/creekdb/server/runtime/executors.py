@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.effects import Task
@@ -35,15 +35,8 @@ CHECKS_PER_LIMIT: Final = 4
 STACK_FRAMES_MAX: Final = 12
 
 
-class _RunningOperation:
-    """Operation that is being executed, with its thread and start time."""
-
-    __slots__ = ("operation", "started_s", "thread")
-
-    def __init__(self, operation: Operation) -> None:
-        self.started_s = time.monotonic()
-        self.operation = operation
-        self.thread = threading.get_ident()
+_RunningOperation: TypeAlias = tuple[Operation, float, int]
+"""Operation that is being executed, its start time and its thread."""
 
 
 class Watchdog:
@@ -72,23 +65,22 @@ class Watchdog:
         if self._worker.is_alive():
             self._worker.join()
 
-    def begin(self, operation: Operation) -> None:
-        self._running = _RunningOperation(operation)
+    def begin(self, operation: Operation, started_s: float) -> None:
+        self._running = operation, started_s, threading.get_ident()
 
     def end(self) -> None:
         running, self._running = self._running, None
         if running is not None and running is self._reported:
-            elapsed_s = time.monotonic() - running.started_s
-            self.last_report = f"{describe_call(running.operation)} took {elapsed_s:.1f} s"
+            operation, started_s, _ = running
+            elapsed_s = time.monotonic() - started_s
+            self.last_report = f"{describe_call(operation)} took {elapsed_s:.1f} s"
             self._events.warning(EventName.OPERATION_ENDED, self.last_report)
 
     def status(self) -> dict[str, Any]:
         running, description = self._running, None
         if running is not None and running is self._reported:
-            description = (
-                f"{describe_call(running.operation)} for "
-                f"{time.monotonic() - running.started_s:.1f} s"
-            )
+            operation, started_s, _ = running
+            description = f"{describe_call(operation)} for {time.monotonic() - started_s:.1f} s"
         return {"running": description, "long": self.long_count, "last": self.last_report or None}
 
     def _run(self) -> None:
@@ -100,7 +92,7 @@ class Watchdog:
         running = self._running
         if running is None:
             return
-        started_s, operation = running.started_s, running.operation
+        operation, started_s, thread = running
         if running is not self._reported:
             self._report_after_s = self._limit_s
         if now_s - started_s < self._report_after_s:
@@ -108,7 +100,7 @@ class Watchdog:
         self.long_count += running is not self._reported
         self._reported = running
         self._report_after_s *= 2
-        frame = sys._current_frames().get(running.thread)
+        frame = sys._current_frames().get(thread)
         stack = traceback.format_stack(frame)[-STACK_FRAMES_MAX:] if frame is not None else []
         self._events.error(
             EventName.OPERATION_LONG,
@@ -210,7 +202,7 @@ class InlineExecutor(Executor):
         try:
             while tasks and now_s < deadline_s:
                 task = tasks.popleft()
-                watchdog.begin(task.request.operation)
+                watchdog.begin(task.request.operation, now_s)
                 execution = self._replica.run(task)
                 watchdog.end()
                 self.executions += 1
@@ -276,7 +268,7 @@ class ThreadExecutor(Executor):
 
     def _run(self, task: Task) -> ExecutionResult:
         started_s = time.monotonic()
-        self._watchdog.begin(task.request.operation)
+        self._watchdog.begin(task.request.operation, started_s)
         self._replica_lock.acquire()
         try:
             return self._replica.run(task)

@@ -26,7 +26,7 @@ def test_operation_that_does_not_end_is_reported_with_its_stack(
     watchdog, released, started = Watchdog(5.0, EventLog(0)), threading.Event(), threading.Event()
 
     def spin() -> None:
-        watchdog.begin(OPERATION)
+        watchdog.begin(OPERATION, time.monotonic())
         started.set()
         released.wait(TIMEOUT_S)
         watchdog.end()
@@ -62,7 +62,7 @@ def test_short_operations_are_not_reported(caplog: pytest.LogCaptureFixture) -> 
     watchdog = Watchdog(5.0, EventLog(0))
     with caplog.at_level(logging.INFO):
         for _ in range(10):
-            watchdog.begin(OPERATION)
+            watchdog.begin(OPERATION, time.monotonic())
             watchdog.check(time.monotonic() + 4)
             watchdog.end()
             watchdog.check(time.monotonic() + 60)
@@ -77,7 +77,7 @@ def test_watchdog_thread_reports_while_the_main_thread_is_busy(
     watchdog.start()
     try:
         with caplog.at_level(logging.INFO):
-            watchdog.begin(OPERATION)
+            watchdog.begin(OPERATION, time.monotonic())
             deadline = time.monotonic() + TIMEOUT_S
             while not messages(caplog) and time.monotonic() < deadline:
                 pass  # like an operation that never ends

@@ -190,8 +190,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a replica checks the annotated types of a call",
         "tests/cluster/test_client_calls.py::test_python_the_command_and_http_accept_the_same_arguments",
         "server/calls/admission_control.py",
-        "self.datatype.checked_call(name, *request.arguments)",
-        "self.datatype.call(name, *request.arguments)",
+        "self.datatype.checked_arguments(name, request.arguments)",
+        "self.datatype.call(name, *request.arguments).arguments",
     ),
     tested(
         "sequential_drops_the_cause_of_an_error",

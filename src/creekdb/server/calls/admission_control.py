@@ -23,7 +23,12 @@ from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.batches import BATCH, BATCH_CALLS_MAX, is_batch
-from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME, wrap_call
+from creekdb.wire.deduplication import (
+    DEDUPLICATED_CALL,
+    INTERNAL_PREFIX,
+    QUERY_OUTCOME,
+    wrap_call,
+)
 from creekdb.wire.messages import BATCH_FEATURE, STAGING_FEATURE, CallRequest
 from creekdb.wire.reject_reason import RejectReason
 from creekdb.wire.staging import CLIENT_STAGING_OPERATIONS
@@ -329,10 +334,10 @@ class OperationResolver:
                 f"too many dependencies: the call names {len(request.after)}, at most "
                 f"{DEPENDENCIES_MAX} are allowed"
             )
-        operation = self.datatype.checked_call(name, *request.arguments)
+        arguments = self.datatype.checked_arguments(name, request.arguments)
         if not client or self.datatype.is_readonly(name):
-            return operation
-        return wrap_call(client, request.number, operation)
+            return Operation(name, arguments)
+        return Operation(DEDUPLICATED_CALL, (client, request.number, name, arguments))
 
     def _resolve_batch(self, request: CallRequest, client: str) -> Operation:
         calls = request.arguments

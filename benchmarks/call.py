@@ -82,6 +82,7 @@ FILL_ROUNDS: Final = CALLS_PER_CLIENT_MAX // CALLS_PER_ROUND
 """Rounds until every deduplication register is written."""
 BUSY_AFTER_S: Final = 86_400.0
 """Age of a queued call that no measurement reaches. An emulator such as valgrind is slow."""
+TICK_S: Final = 0.02
 LOOP_ITERATIONS: Final = 4
 """Least iterations of the event loop per round. More follow until all calls are executed, since an
 emulator reaches the time limit of an iteration. A message is received in the next round."""
@@ -207,11 +208,14 @@ class Node:
             replica=self.index, members=members, strong_max=1 << 30, busy_after=BUSY_AFTER_S
         )
         membership, tokens = Membership(), AccessTokens(config.security)
+        self.admission = AdmissionControl(
+            config, self.driver, self.disk, membership, AdmissionLimits()
+        )
         dispatcher = CallDispatcher(
             self.driver,
             self.disk,
             membership,
-            AdmissionControl(config, self.driver, self.disk, membership, AdmissionLimits()),
+            self.admission,
             OperationResolver(Capabilities(KV), tokens, membership),
             _count,
             CallLimits(),
@@ -336,6 +340,7 @@ async def _run_round(nodes: list[Node], calls: list[bytes] | None) -> None:
         for node in nodes:
             node.disk.sync()
     for node in nodes:
+        node.admission.record_tick(TICK_S)
         node.driver.tick()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from creekdb.cli import main
 from creekdb.cli.app import command as root
+from tests.cluster.ports import free_ports
 
 NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
 
@@ -77,7 +78,6 @@ OTHER_MISTAKES = {
     "status --authority nowhere.pem": "authority nowhere.pem: No such file",
     "torture kv --workload nowhere:draw": "there is no module 'nowhere'",
     "up --datatype nowhere:shop": "there is no module 'nowhere'",
-    "up --port 46100 --data /dev/null/data": "Not a directory",
 }
 
 
@@ -117,6 +117,13 @@ def test_wrong_files_addresses_and_names_are_mistakes(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert OTHER_MISTAKES[line] in mistake(line.split(), capsys)
+
+
+def test_a_data_path_of_up_that_is_no_directory_is_a_mistake(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    port = str(free_ports())
+    assert "Not a directory" in mistake(["up", "--port", port, "--data", "/dev/null/data"], capsys)
 
 
 @pytest.mark.parametrize("path", REQUIRING, ids=str)

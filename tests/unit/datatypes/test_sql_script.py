@@ -89,7 +89,7 @@ def test_a_rollback_to_a_savepoint_undoes_changes_of_rows_and_schema(session: Se
         {"release": "s"},
     )
     digests, origin, responses = preview_all(session, *entries)
-    assert responses[5]["error"] == "SqlUnknownName: no such table: other"
+    assert responses[5]["error"] == "SqlUnknownName: no such table: other (line 1, column 15)"
     assert responses[6]["value"]["rows"] == ((3,),)
     session.call("commit", entries, digests, origin)
     assert stocks(session) == (3,)

@@ -24,6 +24,8 @@ def test_a_suite_uses_the_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_suite.py").write_text(SUITE)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     plugins = ["-p", "creekdb.testing.plugin", "-p", "no:cacheprovider", "-p", "no:asyncio"]
-    command = [sys.executable, "-m", "pytest", "-q", *plugins, str(tmp_path)]
+    # With a directory of its own, the suite does not delete those of earlier runs at its end.
+    options = ["-q", *plugins, f"--basetemp={tmp_path / 'temporary'}"]
+    command = [sys.executable, "-m", "pytest", *options, str(tmp_path / "test_suite.py")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "2 passed" in result.stdout, result.stdout + result.stderr

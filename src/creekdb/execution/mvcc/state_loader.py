@@ -11,13 +11,9 @@ counts nothing: a register counts by its difference from the initial data.
 
 The hash detects faults, not malice, and must be cheap, so it is based on a checksum. The sum of
 checksums of equal length does not change when two values are swapped. Each is therefore squared.
-
-Registers that change are hashed together, when the digest is read. A register that changes several
-times until then is hashed once.
 """
 
 from collections.abc import Sequence
-from operator import mul
 from typing import Any, Final
 from zlib import crc32
 
@@ -31,55 +27,38 @@ from creekdb.protocol.values import Key
 MASK: Final = 2**64 - 1
 _ODD_FACTOR: Final = 0x9E3779B97F4A7C15
 
-PENDING_MAX: Final = 256
-"""Maximum number of changed registers that are not hashed. Their previous values stay in memory."""
-
 _encode: Final = msgspec.msgpack.Encoder().encode
+_PAIR_CHECKSUM: Final = crc32(b"\x92")
+"""Checksum of the first byte of an encoded pair. The bytes of its two items follow."""
 
 
 class StateDigest:
     """Digest of a state. A checksum c of the encoded pair (key, value) contributes c (c + odd)."""
 
-    __slots__ = ("_current", "_replaced", "_square_sum", "_sum")
+    __slots__ = ("_square_sum", "_sum")
 
     def __init__(self) -> None:
         self._sum = 0
-        """Sum of the checksums of the hashed registers."""
+        """Sum of the checksums."""
         self._square_sum = 0
-        self._current: dict[Key, Any] = {}
-        """Values of the registers that are not hashed yet."""
-        self._replaced: dict[Key, Any] = {}
-        """Values that the digest contains in their place."""
 
     @property
     def value(self) -> int:
-        self._hash_pending()
         return (self._square_sum + self._sum * _ODD_FACTOR) & MASK
 
     @value.setter
     def value(self, value: int) -> None:
         self._sum, self._square_sum = 0, value
-        self._current, self._replaced = {}, {}
 
     def replace(self, key: Key, old: Any, new: Any) -> None:
         """Replace the value of a register; `ABSENT` stands for no value."""
-        current = self._current
-        if key not in current:
-            self._replaced[key] = old
-        current[key] = new
-        if len(current) == PENDING_MAX:
-            self._hash_pending()
-
-    def _hash_pending(self) -> None:
-        added, removed = _checksums(self._current), _checksums(self._replaced)
-        self._sum += sum(added) - sum(removed)
-        self._square_sum += sum(map(mul, added, added)) - sum(map(mul, removed, removed))
-        self._current, self._replaced = {}, {}
-
-
-def _checksums(values: dict[Key, Any]) -> list[int]:
-    """Return the checksums of the registers that have a value."""
-    return [*map(crc32, map(_encode, [each for each in values.items() if each[1] is not ABSENT]))]
+        key_checksum = crc32(_encode(key), _PAIR_CHECKSUM)
+        new_checksum = 0 if new is ABSENT else crc32(_encode(new), key_checksum)
+        old_checksum = 0 if old is ABSENT else crc32(_encode(old), key_checksum)
+        self._sum += new_checksum - old_checksum
+        self._square_sum += (new_checksum - old_checksum) * (
+            new_checksum + old_checksum
+        )  # one product, not two
 
 
 class StateLoader:

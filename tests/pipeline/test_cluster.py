@@ -25,7 +25,7 @@ GRID = """
 [[block]]
 scheme = "blocking:BlockingReplica"
 warehouses = 1
-load_tps = 25000
+load_tps = 11000
 duration = "40ms"
 seed = [0, 1, 2, 3]
 """

@@ -33,7 +33,7 @@ SLOW_GRID = """
 [[block]]
 warehouses = 1
 load_tps = 10000
-duration = "100ms"
+duration = "45ms"
 seed = [0, 1, 2, 3, 4, 5]
 """
 

@@ -12,6 +12,7 @@ REGRESSIONS = {
     1280: "a replica led that received from some replicas and sent to others",
     1788: "requests were pulled repeatedly from an unreachable peer",
     258: "a leader proposed a held request that had been delivered meanwhile",
+    51962: "a cut named an origin twice, because the strong request between was delivered before",
     1205: "a strong request stayed tentative after the only copies of its causal context were lost",
 }
 CREEK_REGRESSIONS = {
@@ -24,6 +25,9 @@ CREEK_REGRESSIONS = {
 }
 FAST_PATH_REGRESSIONS = {
     2388: "a checker took a strong request for the lost weak one whose number it has",
+}
+EXTENDED_REGRESSIONS = {
+    40655: "a checker applied a cut to a lost delivery of another request with the same number",
 }
 SQL_REGRESSIONS = {
     0: "a checker repeated a local read at the time of its call, not at that of its replica",
@@ -53,6 +57,14 @@ def test_regression_seeds_pass_with_the_fast_path(seed: int) -> None:
     result = run_seed(seed, "creek", overrides=overrides)
 
     assert not result.has_failed, f"{FAST_PATH_REGRESSIONS[seed]}\n{result.describe()}"
+
+
+@pytest.mark.parametrize("seed", EXTENDED_REGRESSIONS)
+def test_regression_seeds_pass_with_all_extensions(seed: int) -> None:
+    overrides = Overrides(switches=extension_switches("all"))
+    result = run_seed(seed, "creek", overrides=overrides)
+
+    assert not result.has_failed, f"{EXTENDED_REGRESSIONS[seed]}\n{result.describe()}"
 
 
 @pytest.mark.parametrize("seed", SQL_REGRESSIONS)

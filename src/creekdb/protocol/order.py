@@ -84,8 +84,11 @@ class RequestOrder:
         assert request.context is not None
         unstable = self.committed_ids.missing(request.context)
         moved = self._tentative_in(unstable) if unstable.ranges else []
-        for dot in cut:
-            moved += self._tentative_weak_up_to(dot, request.context)
+        ends: dict[int, int] = {}
+        for dot in cut:  # of two cuts, if the strong request between them was delivered before
+            ends[dot.replica] = max(dot.event, ends.get(dot.replica, 0))
+        for replica, event in ends.items():
+            moved += self._tentative_weak_up_to(replica, event, request.context)
         if len(moved) > 1:
             moved.sort(key=_order_key)
         moved.append(request)
@@ -105,9 +108,8 @@ class RequestOrder:
                 found += [by_id[replica, event] for event in range(ranges[at], ranges[at + 1])]
         return found
 
-    def _tentative_weak_up_to(self, dot: Dot, context: Dots) -> list[Request]:
+    def _tentative_weak_up_to(self, replica: int, event: int, context: Dots) -> list[Request]:
         """Return the weak requests of an origin up to an event that `context` does not have."""
-        replica, event = dot
         weak: list[Request] = []
         for id in self.committed_ids.missing(Dots({replica: (1, event + 1)})):
             request = self._tentative_by_id[id]

@@ -56,12 +56,13 @@ MUTANTS: tuple[AnyMutant, ...] = (
         (
             Edit(
                 ORDER,
-                "        for dot in cut:\n"
-                "            moved += self._tentative_weak_up_to(dot, request.context)\n"
+                "        for replica, event in ends.items():\n"
+                "            moved += self._tentative_weak_up_to(replica, event, request.context)\n"
                 "        if len(moved) > 1:\n            moved.sort(key=_order_key)\n",
                 "        if len(moved) > 1:\n            moved.sort(key=_order_key)\n"
-                "        for dot in cut:\n"
-                "            moved += self._tentative_weak_up_to(dot, request.context)\n",
+                "        for replica, event in ends.items():\n"
+                "            moved += "
+                "self._tentative_weak_up_to(replica, event, request.context)\n",
             ),
         ),
     ),

@@ -238,3 +238,13 @@ def test_checkpoint_without_a_committed_request_is_not_installed() -> None:
     assert not order.can_install(2, others)
     assert order.can_install(3, frozen_dots([request.id, Dot(1, 1), Dot(1, 2)]))
     assert not order.can_install(0, frozen_dots([request.id]))
+
+
+def test_a_cut_may_name_an_origin_twice() -> None:
+    order = RequestOrder()
+    requests = [weak(1, 1, 1), weak(2, 1, 2), strong(3, 0, 1, Dots())]
+    for request in requests:
+        order.insert(request)
+
+    assert order.commit(requests[-1], (Dot(1, 1), Dot(1, 2))) == requests
+    assert list(order.tentative_after(None)) == []

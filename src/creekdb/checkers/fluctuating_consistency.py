@@ -80,11 +80,12 @@ def _rests_on_lost_commits(
 ) -> bool:
     """True if a crash may have lost commits that the response counts as stable.
 
-    That requires tentative responses that do not wait for the disk.
+    That requires a tentative response that did not wait for the disk. Local reads do not wait for
+    a disk that fails.
     """
     durable_length = run.durable_lengths.get((record.replica, record.incarnation), 0)
     return (
-        run.responds_before_durable
+        (run.responds_before_durable or record.is_local)
         and response.observed is not None
         and response.observed.settled > durable_length
     )

@@ -26,7 +26,8 @@ request that has a tentative response, and no other.
 Rule 5: While the disk fails, nothing leaves but responses whose records are durable, and responses
 to reads. Reads have negative event numbers and no records. They wait, too, while a request issued
 here is volatile, because they may return it: such a request may be lost, and no client may have
-seen it. Requests of other replicas are durable there.
+seen it. Requests of other replicas are durable there. The order in which a read counts them may
+rest on a vote that a crash loses, as that of any tentative response may change.
 
 Rule 6: An encoded snapshot leaves once the records before the point in time that it shows are
 durable. It overtakes no held output.

@@ -75,6 +75,7 @@ async def test_a_changed_result_is_reported(
                 shell = OperationShell(db, None)
                 shell.run(typed(["put_if_absent seat ann"], lambda: None))
                 asyncio.run_coroutine_threadsafe(book_for_bob(), loop).result()
+                assert [call.final.value for _, call in shell.pending] == [False]
                 shell.run(typed([], lambda: None))
 
         await asyncio.to_thread(run)

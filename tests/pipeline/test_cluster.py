@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from creekdb.pipeline.schemas import RUN_SCHEMAS
 from creekdb.pipeline.stages import output_dir, simulate
 from creekdb.pipeline.stages.grid import load_grid
 from creekdb.pipeline.storage import Location
-from tests.pipeline.standalone_cluster import Machine, standalone_cluster
+from tests.pipeline.standalone_cluster import Machine, StandaloneCluster, standalone_cluster
 
 pytestmark = [
     pytest.mark.xdist_group("spark processes"),
@@ -57,38 +58,52 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(each.relative_to(directory)): each.read_bytes() for each in paths}
 
 
+@pytest.fixture(scope="module")
+def scheme_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of the scheme, from which driver and executors import it."""
+    directory = tmp_path_factory.mktemp("scheme")
+    (directory / "blocking.py").write_text(BLOCKING_SCHEME)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, scheme_directory: Path
+) -> Iterator[StandaloneCluster]:
+    machine = Machine(environ={**os.environ, "PYTHONPATH": str(scheme_directory)})
+    with standalone_cluster(tmp_path_factory.mktemp("spark"), EXECUTORS, machine) as cluster:
+        yield cluster
+
+
 def test_runs_are_equal_after_the_loss_of_an_executor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: StandaloneCluster, scheme_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "grid.toml").write_text(GRID)
-    (tmp_path / "blocking.py").write_text(BLOCKING_SCHEME)
-    monkeypatch.syspath_prepend(tmp_path)
-    out, expected = tmp_path / "out", tmp_path / "expected"
-    (tmp_path / "spark").mkdir()
-    machine = Machine(environ={**os.environ, "PYTHONPATH": str(tmp_path)})
-    with standalone_cluster(tmp_path / "spark", EXECUTORS, machine) as spark:
-        arguments = ["--grid", tmp_path / "grid.toml", "--out", out, "--master", spark.url]
-        command = subprocess.Popen(
-            [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
-                "PYSPARK_PYTHON": sys.executable,
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        while len(list(tmp_path.glob("waiting-*"))) < EXECUTORS and command.poll() is None:
-            time.sleep(0.05)
-        executors = spark.executors()
-        os.kill(executors[0], signal.SIGKILL)
-        (tmp_path / "released").touch()
-        output, _ = command.communicate()
+    directory = scheme_directory
+    (directory / "grid.toml").write_text(GRID)
+    monkeypatch.syspath_prepend(directory)
+    out, expected = directory / "out", directory / "expected"
+    arguments = ["--grid", directory / "grid.toml", "--out", out, "--master", cluster.url]
+    command = subprocess.Popen(
+        [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(directory), *sys.path]),
+            "PYSPARK_PYTHON": sys.executable,
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while len(list(directory.glob("waiting-*"))) < EXECUTORS and command.poll() is None:
+        time.sleep(0.05)
+    executors = cluster.executors()
+    os.kill(executors[0], signal.SIGKILL)
+    (directory / "released").touch()
+    output, _ = command.communicate()
     assert command.returncode == 0, output
     assert len(executors) == EXECUTORS
     assert "4 of 4 experiments simulated" in output
-    grid = load_grid(str(tmp_path / "grid.toml"))
+    grid = load_grid(str(directory / "grid.toml"))
     output_dir.prepare_output_dir(Location.parse(expected), grid)
     for group in simulate.group_by_cost(grid.cells):
         simulate.run_batch(simulate.batch(group), Location.parse(expected))
@@ -97,18 +112,19 @@ def test_runs_are_equal_after_the_loss_of_an_executor(
     assert len(files(out / "runs")) == 4
 
 
-def test_executors_that_exit_again_and_again_are_reported(tmp_path: Path) -> None:
+def test_executors_that_exit_again_and_again_are_reported(
+    cluster: StandaloneCluster, tmp_path: Path
+) -> None:
     """A standalone master restarts them without end."""
     (tmp_path / "grid.toml").write_text(GRID.replace("blocking:BlockingReplica", "creek"))
-    with standalone_cluster(tmp_path, 1) as spark:
-        arguments = ["--grid", tmp_path / "grid.toml", "--out", tmp_path / "out"]
-        arguments += ["--master", spark.url, "--conf", BROKEN_EXECUTORS]
-        result = subprocess.run(
-            [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    arguments = ["--grid", tmp_path / "grid.toml", "--out", tmp_path / "out"]
+    arguments += ["--master", cluster.url, "--conf", BROKEN_EXECUTORS]
+    result = subprocess.run(
+        [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
         "creek: executors on 127.0.0.1 exit at once: Command exited with code 1; "

@@ -243,4 +243,12 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "if len(second_votes & set(electorate)) > len(electorate) // 2:",
         "if len((second_votes | first_votes) & set(electorate)) > len(electorate) // 2:",
     ),
+    tested(
+        "schemes_without_contexts_must_change_their_fast_quorum",
+        "a campaign requires only the probes that its scheme can reach",
+        "tests/unit/schemes/test_registry.py",
+        "schemes/core/spec.py",
+        "    Probe.FAST_QUORUM_CHANGED,\n",
+        "",
+    ),
 )

@@ -1,14 +1,18 @@
 """Registry: one file with a `SchemeSpec` adds a scheme to the fuzzer, simulations and charts."""
 
+import inspect
 import json
+import re
 
 import pytest
 from msgspec.structs import replace
 
 from creekdb import datatypes
 from creekdb.cli import main
+from creekdb.protocol.consensus import fast_path, fast_quorums, proposal_queue
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.stack import ProtocolStack
 from creekdb.schemes import registry
 from tests.unit.schemes import toy_scheme
 
@@ -27,6 +31,29 @@ def test_replicas_have_the_guarantees_of_their_scheme(scheme: str) -> None:
 
     assert replace(replica.guarantees, voters=()) == spec.guarantees
     assert spec.description
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        fast_path,
+        fast_quorums,
+        proposal_queue.DeadlineQueue,
+        ProtocolStack._on_removed_member_message,
+        ProtocolStack._on_unknown_member_message,
+    ],
+    ids=lambda code: code.__name__.rpartition(".")[2],
+)
+def test_schemes_without_contexts_reach_no_probe_of_code_that_contexts_require(
+    code: object,
+) -> None:
+    """Without contexts, no request is held, no first vote is cast and the members stay the same."""
+    names = re.findall(r"Probe\.([A-Z_]+)", inspect.getsource(code))  # type: ignore[arg-type]
+    probes = {Probe[name] for name in names}
+    assert probes, "the code has no probe"
+    for name, spec in registry.SCHEMES.items():
+        if not spec.guarantees.contexts:
+            assert probes.isdisjoint(registry.reachable_probes(name)), name
 
 
 def test_the_fuzzer_runs_an_added_scheme(toy: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,7 @@ CAUSAL_CONTEXTS: Final = (
     Probe.REMOVED,
     Probe.MEMBERS_LEARNED_FROM_UNKNOWN,
     Probe.REMOVED_MEMBER_CAUGHT_UP,
+    Probe.HANDED_OVER,
     Probe.REQUEST_AHEAD_OF_CONTEXT,
     Probe.PROPOSAL_DEFERRED,
     Probe.NOOP_ISSUED,
@@ -85,6 +86,7 @@ CAUSAL_CONTEXTS: Final = (
     Probe.FIRST_VOTE_MISSED,
     Probe.FAST_DECISION,
     Probe.FIRST_VOTE_RECOVERED,
+    Probe.FAST_QUORUM_CHANGED,
     Probe.FAST_PATH_PAUSED,
 )
 """Probes that require causal contexts with missing requests, weak requests that wait for such a

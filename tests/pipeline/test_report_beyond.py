@@ -148,6 +148,31 @@ def test_apologies_are_responses_that_were_not_exact() -> None:
     assert {row[column] for row in comparison.table.rows} == {"250.00"}
 
 
+def test_a_scheme_that_withholds_responses_has_no_apologies() -> None:
+    tables = report_tables(
+        compared()
+        + compared((1_000.0,), regions=5)
+        + compared((1_000.0,), regions=5, warehouses=20)
+        + runs((1_000.0,), scheme="archie", regions=5)
+        + runs((1_000.0,), scheme="archie", regions=5, warehouses=20)
+    )
+    for row in tables.summary:
+        if row["measure"] in ("accuracy", "exact_accuracy"):
+            row["mean"] = 0.75
+    evidence = Evidence(tables)
+    section = beyond_section(evidence, theme.picture_palette(evidence.schemes))
+    assert section is not None
+    (comparison,) = section.comparisons
+    header, rows = comparison.table.header, comparison.table.rows
+    apologies = {(row[0], row[header.index("apologies per 1000 weak")]) for row in rows}
+    accuracies = {row[header.index("accuracy")] for row in rows}
+    drawn = comparison.panels[-1].spec["datasets"]["rows"]
+
+    assert apologies == {(EXTENDED_LABEL, "250.00"), (PAPER_LABEL, "250.00"), ("Archie", "0.00")}
+    assert accuracies == {"75.0\u00a0%"}
+    assert {row["value"] for row in drawn if row["line"] == "Archie"} == {0.0}
+
+
 def test_the_report_includes_section_tables_and_pictures(tmp_path: Path) -> None:
     tables = report_tables(compared() + compared((10_000.0,), clock_skew_us=1_000))
     report = write_report(Location.parse(write_tables(tables, tmp_path)))

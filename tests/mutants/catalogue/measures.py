@@ -344,6 +344,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "APOLOGIES_PER * accuracy",
     ),
     tested(
+        "apologies_for_responses_that_archie_withheld",
+        "only a response that a client has received can be wrong",
+        BEYOND_TESTS,
+        BEYOND,
+        "withheld = self.of_responses and not",
+        "withheld = not self.of_responses and not",
+    ),
+    tested(
         "regions_have_no_distance",
         "messages between regions take their distance longer",
         "tests/unit/simulation/models/test_network.py",

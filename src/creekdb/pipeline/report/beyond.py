@@ -22,6 +22,7 @@ from creekdb.pipeline.report.evidence import CurvePoint, Evidence
 from creekdb.pipeline.report.figures import Figure, draw_figures
 from creekdb.pipeline.report.quantities import Unit
 from creekdb.pipeline.report.queries import LATENCY_LOAD_SHARE_MAX
+from creekdb.schemes.registry import get_spec
 from creekdb.simulation.models.parameters import REGION_POSITIONS_US
 
 EXTENDED_LABEL: Final = "Creek, executed once"
@@ -65,7 +66,15 @@ class _Measure(NamedTuple):
     labels: str
     convert: Callable[[float], float] = float
     """Conversion from SUMMARY."""
+    of_responses: bool = False
+    """True if the measure counts responses that clients have received. A scheme that withholds
+    responses is measured by its first executions, which no client has seen."""
     logarithmic: bool = False
+
+    def value(self, scheme: str, mean: float) -> float:
+        """Return the measure of a scheme from its mean in SUMMARY."""
+        withheld = self.of_responses and not get_spec(scheme).guarantees.tentative
+        return self.convert(1.0 if withheld else mean)
 
 
 _WEAK: Final = _Measure(
@@ -97,6 +106,7 @@ _APOLOGIES: Final = _Measure(
     Unit.RATIO,
     charts.PLAIN_LABEL,
     lambda accuracy: APOLOGIES_PER * (1 - accuracy),
+    of_responses=True,
 )
 _EXECUTIONS: Final = _Measure(
     "executions", "Execution ratio", "execution_ratio", Unit.RATIO, charts.PLAIN_LABEL
@@ -315,7 +325,7 @@ def _chart_rows(
         for value, setup in zip(varied.values, varied.setups(), strict=True):
             point = _points(evidence, system, measure, setup).get(load_tps)
             if point is not None:
-                number = measure.convert(point.mean)
+                number = measure.value(system.scheme, point.mean)
                 yield {
                     "line": system.label,
                     "parameter": formatting.format_parameter(varied.parameter, value),
@@ -374,7 +384,9 @@ def _table_rows(
             cells = [
                 formatting.NO_VALUE
                 if point is None
-                else formatting.format_number(measure.convert(point.mean), measure.unit)
+                else formatting.format_number(
+                    measure.value(system.scheme, point.mean), measure.unit
+                )
                 for measure, point in zip(measures, points, strict=True)
             ]
             seeds = str(min(point.seeds for point in known))

@@ -208,6 +208,8 @@ class DataType:
         if declaration is None or declaration.touches is None:
             return None
         try:
+            if self.count_lines:
+                return declaration.footprint_within(copy_out(arguments), self.steps)
             return declaration.footprint(copy_out(arguments))
         except BaseException as error:
             if is_interrupt(error):
@@ -260,10 +262,12 @@ class DataType:
         declaration = self._declarations.get(name)
         if declaration is None:
             return self._unknown_operation(name)
-        if declaration.stores and not leading:
-            stored = _stored_registers(rows)
-            if stored is not None and len(rows) <= self.steps:
-                return ExecutionResult(Outcome(), stored)
+        if declaration.stores and not leading and len(rows) <= self.steps and not self.count_lines:
+            for row in rows:
+                if not declaration.stores_row(row):
+                    break
+            else:
+                return ExecutionResult(Outcome(), dict(rows))
         transaction = Transaction(
             request, view, declaration.readonly, self.steps, name, self.sql_engine
         )
@@ -320,14 +324,6 @@ class DataTypeWrapper(DataType):
 
     def footprint(self, operation: Operation) -> Footprint | None:
         return self._wrapped.footprint(operation)
-
-
-def _stored_registers(rows: tuple[tuple[Any, ...], ...]) -> dict[Key, Any] | None:
-    """Return the values by key, or None if a row is no pair of a string and a value."""
-    for row in rows:
-        if len(row) != 2 or type(row[0]) is not str:
-            return None
-    return dict(rows)
 
 
 def _noop(tx: Transaction) -> None:

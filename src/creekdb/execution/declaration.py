@@ -17,7 +17,7 @@ from creekdb.execution.parameters import ParameterList
 from creekdb.execution.recursion_limit import RecursionLimit
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
-from creekdb.execution.step_limit import line_counter
+from creekdb.execution.step_limit import StepCounter, Tracer, line_counter
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.request import Outcome
 
@@ -170,11 +170,28 @@ class Declaration:
         if not self.accepts(arguments):
             raise self.arity_error(len(arguments))
         copied = copy_out(arguments)
-        if self.touches is not None:
-            transaction.restrict(self.footprint(copied))
         if count_lines:
             return self._call_counting_lines(transaction, copied)
+        if self.touches is not None:
+            transaction.restrict(self.footprint(copied))
         return self.function(transaction, *copied)
+
+    def stores_row(self, row: tuple[Any, ...]) -> bool:
+        """True if a call with these arguments stores the second one under the first one.
+
+        False if only an execution can tell, since the call may fail.
+        """
+        if len(row) != 2 or type(row[0]) is not str:
+            return False
+        if self.touches is None:
+            return True
+        try:
+            prefixes = self.touches(*copy_out(row))
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            return False
+        return self.reads is None and type(prefixes) is list and row[0] in prefixes
 
     def footprint(self, arguments: tuple[Any, ...]) -> Footprint:
         """Return the footprint of a call. Raise `BadValue` if it is not a list of prefixes."""
@@ -183,14 +200,29 @@ class Declaration:
         return make_footprint(self.name, self.touches(*arguments), reads)
 
     def _call_counting_lines(self, transaction: Transaction, arguments: tuple[Any, ...]) -> Any:
-        """Call the function and count lines as steps. Restore the previous tracer afterwards."""
+        """Call the functions and count lines as steps. Restore the previous tracer afterwards."""
         previous_tracer = sys.gettrace()
-        module = str(getattr(self.function, "__module__", ""))
-        sys.settrace(line_counter(module, transaction.step))
+        sys.settrace(self._line_counter(transaction.step))
         try:
+            if self.touches is not None:
+                transaction.restrict(self.footprint(arguments))
             return self.function(transaction, *arguments)
         finally:
             sys.settrace(previous_tracer)
+
+    def footprint_within(self, arguments: tuple[Any, ...], steps: int) -> Footprint:
+        """Return the footprint of a call, and count lines as steps. Raise `OperationStopped` above
+        the limit."""
+        counter = StepCounter(steps)
+        previous_tracer = sys.gettrace()
+        sys.settrace(self._line_counter(counter.step))
+        try:
+            return self.footprint(arguments)
+        finally:
+            sys.settrace(previous_tracer)
+
+    def _line_counter(self, step: Callable[[], None]) -> Tracer:
+        return line_counter(str(getattr(self.function, "__module__", "")), step)
 
     def arity_error(self, count: int) -> BadValue:
         """Return the error for a call with `count` arguments."""

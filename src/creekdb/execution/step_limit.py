@@ -38,6 +38,19 @@ class OperationStopped(BaseException):
     """
 
 
+class StepCounter:
+    """Steps of a function without a transaction."""
+
+    def __init__(self, steps_max: int) -> None:
+        self._remaining = steps_max
+
+    def step(self) -> None:
+        """Count a step. Raise `OperationStopped` above the limit, at this and every later call."""
+        self._remaining -= 1
+        if self._remaining < 0:
+            raise OperationStopped
+
+
 def line_counter(module: str, step: Callable[[], None]) -> Tracer:
     """Return a function for `sys.settrace` that counts steps until `step` raises.
 

@@ -8,6 +8,9 @@ from tests.mutants.catalogue import AnyMutant, Edit, Mutant, tested
 
 TRANSACTION = "execution/transaction.py"
 TRANSACTION_TESTS = "tests/unit/execution/test_transaction_footprint.py"
+DECLARATION = "execution/declaration.py"
+DATATYPE = "execution/datatype.py"
+DATATYPE_TESTS = "tests/unit/execution/test_datatype_footprint.py"
 FOOTPRINT = "execution/footprint.py"
 FOOTPRINT_TESTS = "tests/unit/execution/test_footprint.py"
 INDEX = "execution/mvcc/footprint_index.py"
@@ -39,6 +42,36 @@ MUTANTS: tuple[AnyMutant, ...] = (
         "            self._materialise_add(key)\n"
         "        writes = self._writes\n"
         "        value = writes[key] if writes and",
+    ),
+    tested(
+        "footprint_is_not_enforced_on_rows",
+        "a load of rows stays inside the footprint of each row",
+        DATATYPE_TESTS,
+        DECLARATION,
+        "type(prefixes) is list and row[0] in prefixes",
+        "type(prefixes) is list",
+    ),
+    tested(
+        "footprint_has_no_step_limit_in_an_execution",
+        "the lines of a footprint are steps of its operation",
+        DATATYPE_TESTS,
+        DECLARATION,
+        "        sys.settrace(self._line_counter(transaction.step))\n"
+        "        try:\n"
+        "            if self.touches is not None:\n"
+        "                transaction.restrict(self.footprint(arguments))\n",
+        "        if self.touches is not None:\n"
+        "            transaction.restrict(self.footprint(arguments))\n"
+        "        sys.settrace(self._line_counter(transaction.step))\n"
+        "        try:\n",
+    ),
+    tested(
+        "footprint_has_no_step_limit_before_its_execution",
+        "a replica computes footprints within the step limit",
+        DATATYPE_TESTS,
+        DATATYPE,
+        "            if self.count_lines:\n                return declaration.footprint_within",
+        "            if False:\n                return declaration.footprint_within",
     ),
     tested(
         "footprint_is_not_enforced_on_writes",

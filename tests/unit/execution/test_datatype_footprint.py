@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.execution.datatype import DataType, DataTypeWrapper
+from creekdb.execution.datatype import DataType, DataTypeWrapper, Prefixes
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY, MEMBERSHIP_OPERATION
-from creekdb.protocol.request import NOOP, Operation
+from creekdb.protocol.request import NOOP, Operation, Outcome
+from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import request
 
 SHOP = DataType("shop")
@@ -114,3 +116,85 @@ def test_a_wrapper_has_the_footprints_of_its_data_type() -> None:
     assert footprint is not None
     assert footprint.touches == (("seat", 7),)
     assert wrapper.called_operation(operation) is operation
+
+
+# --- calls of many rows ---------------------------------------------------------------------------
+
+
+def storing(touches: Prefixes | None, **declared: Any) -> DataType:
+    """Return a data type with an operation that stores its second argument under its first one."""
+    datatype = DataType("store")
+
+    @datatype.operation(touches=touches, stores=True, **declared)
+    def put(tx: Transaction, key: str, value: Any) -> None:
+        tx.put(key, value)
+
+    return datatype
+
+
+def run_rows(datatype: DataType, *rows: tuple[Any, ...]) -> ExecutionResult:
+    view = datatype.sequential()
+    return datatype.run_rows(request(Operation("put")), "put", (), rows, view)
+
+
+@pytest.mark.parametrize("touches", [None, lambda key, value: [key], lambda key, value: ["a", key]])
+def test_rows_inside_their_footprints_are_stored(touches: Prefixes | None) -> None:
+    result = run_rows(storing(touches), ("a", 1), ("b", (2, 3)), ("a", 4))
+
+    assert (result.outcome, dict(result.writes)) == (Outcome(), {"a": 4, "b": (2, 3)})
+
+
+def test_rows_outside_their_footprint_are_rejected_like_a_call() -> None:
+    datatype = storing(lambda key, value: ["a"])
+    called = Sequential(datatype).apply(request(Operation("put", ("b", 2))))
+    result = run_rows(datatype, ("a", 1), ("b", 2))
+
+    assert called.error == (
+        "OutsideFootprint: operation 'put' wrote 'b' outside its footprint ['a']; declare what it "
+        "touches"
+    )
+    assert (result.outcome.error, dict(result.writes)) == (called.error, {})
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"touches": lambda key, value: [key * (1 // value)]},
+        {"touches": lambda key, value: [key], "reads": lambda key, value: [1 // value]},
+    ],
+)
+def test_an_error_of_a_rows_footprint_is_the_outcome(declared: dict[str, Any]) -> None:
+    result = run_rows(storing(**declared), ("a", 1), ("b", 0))
+
+    assert result.outcome.error == "ZeroDivisionError: integer division or modulo by zero"
+    assert not result.writes
+
+
+# --- step limit -----------------------------------------------------------------------------------
+
+
+def many_lines(number: int) -> list[Key]:
+    for _ in range(number):
+        pass
+    return ["a"]
+
+
+@pytest.mark.parametrize(
+    ("touches", "reads"), [(many_lines, None), (lambda number: ["a"], many_lines)]
+)
+def test_lines_of_a_footprint_count_as_steps(touches: Prefixes, reads: Prefixes | None) -> None:
+    datatype = DataType("shop", steps=500, count_lines=True)
+
+    @datatype.operation(touches=touches, reads=reads)
+    def count(tx: Transaction, number: int) -> None:
+        tx.put("a", number)
+
+    def outcome_of(number: int) -> Outcome:
+        return Sequential(datatype).apply(request(Operation("count", (number,))))
+
+    assert outcome_of(10).error is None
+    assert datatype.footprint(Operation("count", (10,))) is not None
+    assert outcome_of(1_000).error == (
+        "OperationStopped: operation 'count' took more than 500 steps"
+    )
+    assert datatype.footprint(Operation("count", (1_000,))) is None

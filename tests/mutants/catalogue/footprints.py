@@ -11,6 +11,7 @@ TRANSACTION_TESTS = "tests/unit/execution/test_transaction_footprint.py"
 DECLARATION = "execution/declaration.py"
 DATATYPE = "execution/datatype.py"
 DATATYPE_TESTS = "tests/unit/execution/test_datatype_footprint.py"
+SCHEDULER = "execution/mvcc/scheduler.py"
 FOOTPRINT = "execution/footprint.py"
 FOOTPRINT_TESTS = "tests/unit/execution/test_footprint.py"
 INDEX = "execution/mvcc/footprint_index.py"
@@ -231,6 +232,14 @@ MUTANTS: tuple[AnyMutant, ...] = (
         60,
         (Edit(ESTIMATES, "        if self._indexed:\n            self._remove(entry)\n", ""),),
         "creek",
+    ),
+    tested(
+        "delayed_requests_count_as_idle",
+        "a replica with delayed requests has executions to do",
+        ESTIMATE_TESTS,
+        SCHEDULER,
+        "not self._waiting and not self._delayed and",
+        "not self._waiting and",
     ),
     tested(
         "estimates_include_the_register_of_a_call",

@@ -101,7 +101,7 @@ class Scheduler:
         return first if first is not None and first.position <= position else None
 
     def is_idle(self) -> bool:
-        return not self._waiting and not self.running
+        return not self._waiting and not self._delayed and not self.running
 
     def clear(self) -> None:
         self._waiting.clear()

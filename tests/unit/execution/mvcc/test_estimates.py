@@ -61,6 +61,19 @@ def test_a_reader_waits_for_an_earlier_pending_writer() -> None:
     assert queue.start(3) is reader
 
 
+def test_a_scheduler_with_only_delayed_requests_is_not_idle() -> None:
+    writer, reader = entry(1, writes=("a",)), entry(2, reads=("a",))
+    queue = scheduler(writer, reader)
+    assert start_all(queue) == [writer]
+
+    queue.finish(1)
+    assert not queue.is_idle(), "the reader still awaits the result of the writer"
+    queue.settle(writer)
+    assert start_all(queue) == [reader]
+    queue.finish(1)
+    assert queue.is_idle()
+
+
 def test_a_writer_does_not_delay_an_earlier_reader() -> None:
     reader, writer = entry(1, reads=("a",)), entry(2, writes=("a",))
     queue = scheduler(reader, writer)

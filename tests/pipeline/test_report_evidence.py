@@ -232,6 +232,35 @@ def test_a_peak_between_distant_loads_is_not_measured() -> None:
     assert claim_result(far_below, subject).status is ClaimStatus.DIFFERS
 
 
+def test_a_peak_is_bounded_by_the_throughput_of_a_saturated_system() -> None:
+    tables = report_tables(creek(loads=(30_000.0, 44_000.0)))
+    for row in tables.measures:
+        if row["saturated"]:
+            row["throughput_tps"] = 31_000.0 + row["seed"] * 1_000
+    peak = Evidence(tables).peak("creek")
+    assert peak is not None
+    assert peak.bound_tps == pytest.approx(31_500.0)
+    assert peak.mean < peak.bound_tps
+
+    for row in tables.measures:
+        if row["saturated"] and row["seed"] == 0:
+            row["throughput_tps"] = 20_000.0  # beyond its capacity, it did less
+    peak = Evidence(tables).peak("creek")
+    assert peak is not None
+    assert peak.bound_tps == pytest.approx((44_000 + 32_000) / 2)
+
+
+def test_a_saturated_system_with_the_throughput_of_the_peak_bounds_it() -> None:
+    tables = report_tables(creek(seeds=1, loads=(30_000.0, 44_000.0)))
+    for row in tables.measures:
+        if row["saturated"]:
+            row["throughput_tps"] = 0.99 * tables.peaks[0]["peak_tps"]
+    peak = Evidence(tables).peak("creek")
+
+    assert peak is not None
+    assert peak.bound_tps == peak.mean
+
+
 def test_the_typical_run_has_half_of_the_peak_load() -> None:
     evidence = Evidence(report_tables(creek(loads=(1_000.0, 16_000.0, 30_000.0, 36_000.0))))
 

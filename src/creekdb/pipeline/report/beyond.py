@@ -226,7 +226,7 @@ def _peak_text(evidence: Evidence, system: ChartedSystem, warehouses: int) -> st
     peak = evidence.peak(system.scheme, **system.overrides, warehouses=warehouses)
     if peak is None:
         return formatting.NO_VALUE
-    bound = "at least " if isinf(peak.saturating_tps) else ""
+    bound = "at least " if isinf(peak.bound_tps) else ""
     seeds = formatting.format_seeds(peak.seeds)
     return f"{bound}{formatting.format_throughput(peak.mean)} ({seeds})"
 

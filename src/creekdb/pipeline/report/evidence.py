@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import EXTENSIONS, Experiment
+from creekdb.evaluation.measures import SATURATION_SHARE
 from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline import schemas
 from creekdb.pipeline.schemas import ALL_KINDS, EXPERIMENT_COLUMNS, RESULT_SCHEMAS
@@ -126,8 +127,8 @@ class MeasuredPeak(NamedTuple):
 
     mean: float
     seeds: int
-    saturating_tps: float
-    """Mean of the lowest saturating loads; infinite if a seed has no saturating load."""
+    bound_tps: float
+    """Upper bound of the true peak, mean over seeds; infinite if a seed has no saturating load."""
 
 
 class Evidence:
@@ -216,14 +217,15 @@ class Evidence:
 
     def peak(self, scheme: str, **differing: Any) -> MeasuredPeak | None:
         """Return the peak throughput of a scheme, or None without an unsaturated run."""
-        rows = _rows_of(self.tables.peaks, scheme, self.setup(**differing))
+        setup = self.setup(**differing)
+        rows = _rows_of(self.tables.peaks, scheme, setup)
         if not rows:
             return None
-        saturating = [row["saturating_tps"] for row in rows]
+        runs = _rows_of(self.tables.measures, scheme, setup)
         return MeasuredPeak(
             mean=fmean(row["peak_tps"] for row in rows),
             seeds=len({row["seed"] for row in rows}),
-            saturating_tps=fmean(inf if load is None else load for load in saturating),
+            bound_tps=fmean(_peak_bound(row, runs) for row in rows),
         )
 
     def typical_run(self, scheme: str) -> ReportRow | None:
@@ -265,6 +267,28 @@ def _setup_of(row: ReportRow) -> tuple[Any, ...]:
 
 def _rows_of(rows: list[ReportRow], scheme: str, setup: tuple[Any, ...]) -> list[ReportRow]:
     return [row for row in rows if row["scheme"] == scheme and _setup_of(row) == setup]
+
+
+def _peak_bound(peak: ReportRow, runs: list[ReportRow]) -> float:
+    """Return an upper bound of the throughput that one seed can sustain.
+
+    A saturated system works at its capacity. So its throughput at the lowest saturating load is a
+    bound, and not the load, of which it falls short. A system whose throughput collapses shows no
+    capacity. The load is then the only bound.
+    """
+    load_tps, peak_tps = peak["saturating_tps"], peak["peak_tps"]
+    if load_tps is None:
+        return inf
+    saturated_tps = max(
+        (
+            row["throughput_tps"] or 0.0
+            for row in runs
+            if row["seed"] == peak["seed"] and row["load_tps"] == load_tps and row["saturated"]
+        ),
+        default=0.0,
+    )
+    has_collapsed = saturated_tps < SATURATION_SHARE * peak_tps
+    return float(load_tps if has_collapsed else max(saturated_tps, peak_tps))
 
 
 _CurveKey = tuple[str, tuple[Any, ...], str]

@@ -51,7 +51,7 @@ def peak_throughput(scheme: str, **overrides: Any) -> Query:
         peak = evidence.peak(scheme, **overrides)
         if peak is None:
             return None
-        return QueryResult(peak.mean, peak.mean, peak.seeds, (peak.mean, peak.saturating_tps))
+        return QueryResult(peak.mean, peak.mean, peak.seeds, (peak.mean, peak.bound_tps))
 
     description = "throughput at the highest unsaturated load, mean over seeds"
     return Query(Unit.PER_SECOND, description, evaluate)
@@ -86,10 +86,10 @@ def _peak_ratio(
     evidence: Evidence, scheme: str, overrides: Mapping[str, Any], base: Mapping[str, Any]
 ) -> QueryResult | None:
     one, other = evidence.peak(scheme, **overrides), evidence.peak(scheme, **base)
-    if one is None or other is None or isinf(other.saturating_tps) or not other.mean:
+    if one is None or other is None or isinf(other.bound_tps) or not other.mean:
         return None
     ratio = one.mean / other.mean
-    possible = one.mean / other.saturating_tps, one.saturating_tps / other.mean
+    possible = one.mean / other.bound_tps, one.bound_tps / other.mean
     return QueryResult(ratio, ratio, min(one.seeds, other.seeds), possible)
 
 
@@ -133,6 +133,17 @@ class Curve(NamedTuple):
 def curve_range(curve: Curve) -> Query:
     description = f"range over {curve.loads}, mean over seeds"
     return Query(curve.unit, description, lambda evidence: _range(curve.points(evidence)))
+
+
+def curve_value(scheme: str, measure: str, load_tps: float, **overrides: Any) -> Query:
+    """Return a measure at one load, even if this load saturates the system."""
+
+    def evaluate(evidence: Evidence) -> QueryResult | None:
+        points = evidence.curve(scheme, measure, **overrides)
+        return _range([point for point in points if point.load_tps == load_tps])
+
+    description = f"at {formatting.format_throughput(load_tps)}, mean over seeds"
+    return Query(Curve("", measure).unit, description, evaluate)
 
 
 def curve_maximum(scheme: str, measure: str, **overrides: Any) -> Query:

@@ -8,6 +8,7 @@ import pytest
 
 from creekdb.evaluation import EXTENSIONS, Experiment
 from creekdb.pipeline.report import write_report
+from creekdb.pipeline.report.bars import judge_bars
 from creekdb.pipeline.report.beyond import (
     EXTENDED_LABEL,
     PAPER_LABEL,
@@ -17,7 +18,7 @@ from creekdb.pipeline.report.beyond import (
 )
 from creekdb.pipeline.report.charts import theme
 from creekdb.pipeline.report.claims import evaluate_claims
-from creekdb.pipeline.report.evidence import Evidence
+from creekdb.pipeline.report.evidence import Evidence, ReportTables
 from creekdb.pipeline.report.page import render_page
 from creekdb.pipeline.storage import Location
 from creekdb.protocol.extensions import join_extensions
@@ -27,8 +28,10 @@ ALL = dict.fromkeys(EXTENSIONS, True)
 LOADS = (1_000.0, 10_000.0, 20_000.0, 40_000.0)
 
 
-def runs(loads: tuple[float, ...] = LOADS, **fields: Any) -> list[Experiment]:
-    return [Experiment(load_tps=load, seed=seed, **fields) for load in loads for seed in range(2)]
+def runs(loads: tuple[float, ...] = LOADS, seeds: int = 2, **fields: Any) -> list[Experiment]:
+    return [
+        Experiment(load_tps=load, seed=seed, **fields) for load in loads for seed in range(seeds)
+    ]
 
 
 def compared(loads: tuple[float, ...] = LOADS, **fields: Any) -> list[Experiment]:
@@ -173,6 +176,63 @@ def test_a_scheme_that_withholds_responses_has_no_apologies() -> None:
     assert {row["value"] for row in drawn if row["line"] == "Archie"} == {0.0}
 
 
+# --- bars and frontier ----------------------------------------------------------------------------
+
+
+def bar_cells(tables: ReportTables) -> dict[str, list[str]]:
+    return {each.subject: each.cells[2:] for each in judge_bars(Evidence(tables))}
+
+
+def test_bars_are_judged_by_the_runs_with_all_extensions() -> None:
+    experiments = runs((10_000.0, 20_000.0, 30_000.0, 44_000.0), seeds=3, **ALL)
+    experiments += runs((9_000.0,), seeds=3, warehouses=1, **ALL)
+    tables = report_tables(experiments + runs((10_000.0,), warehouses=20))
+    measured = {
+        (5, 10_000.0, "strong_stable_mean_us"): 804.0,
+        (5, 20_000.0, "strong_stable_mean_us"): 1_206.0,
+        (5, 20_000.0, "execution_ratio"): 1.10,
+        (1, 9_000.0, "execution_ratio"): 1.11,
+        (1, 9_000.0, "exact_accuracy"): 0.95,
+    }
+    for row in tables.summary:
+        key = row["warehouses"], row["load_tps"], row["measure"]
+        row["mean"] = measured.get(key, row["mean"])
+    cells = bar_cells(tables)
+
+    assert cells["stable Payment, mean, 5 warehouses, 10k tx/s"] == ["0.80\u00a0ms", "3", "met"]
+    assert cells["stable Payment, mean, 5 warehouses, 20k tx/s"] == ["1.21\u00a0ms", "3", "missed"]
+    assert cells["execution ratio, 5 warehouses, 20k tx/s"] == ["1.10", "3", "met"]
+    assert cells["execution ratio, 1 warehouse, 9k tx/s"] == ["1.11", "3", "missed"]
+    assert cells["exact accuracy, 1 warehouse, 9k tx/s"] == ["95.0\u00a0%", "3", "met"]
+    assert cells["peak throughput, 5 warehouses"][-1] == "missed"
+    assert cells["peak throughput, 20 warehouses"] == ["–", "–", "not measured"]
+
+
+def test_a_bar_over_fewer_than_three_seeds_is_not_measured() -> None:
+    cells = bar_cells(report_tables(runs((10_000.0,), **ALL)))
+
+    assert cells["stable Payment, mean, 5 warehouses, 10k tx/s"][1:] == ["2", "not measured"]
+
+
+def test_sets_with_estimates_are_points_of_the_frontier() -> None:
+    chosen = [{}, {"footprints": True}, {"estimates": True}, ALL]
+    section = section_of([each for fields in chosen for each in runs((10_000.0,), **fields)])
+    (panel,) = section.frontier
+    points = panel.spec["datasets"]["rows"]
+
+    assert panel.title == "5 warehouses, 10.0k\u00a0tx/s"
+    names = ["none", "estimates", " + ".join(EXTENSIONS).replace("_", " ")]
+    assert [(each["label"], each["name"]) for each in points] == list(
+        zip("123", names, strict=True)
+    )
+    assert [row[:4] for row in section.frontier_table.rows] == [
+        [each["label"], each["name"], each["stable"], each["ratio"]] for each in points
+    ]
+    at_10k = section.contributions[0]
+    stable = at_10k.header.index("stable response, strong")
+    assert {row[stable] for row in at_10k.rows} >= {each["stable"] for each in points}
+
+
 def test_the_report_includes_section_tables_and_pictures(tmp_path: Path) -> None:
     tables = report_tables(compared() + compared((10_000.0,), clock_skew_us=1_000))
     report = write_report(Location.parse(write_tables(tables, tmp_path)))
@@ -181,6 +241,9 @@ def test_the_report_includes_section_tables_and_pictures(tmp_path: Path) -> None
 
     assert 'id="beyond"' in page
     assert page.count('data-group="beyond"') == 4
+    assert page.count('data-chart="beyond-frontier-') == 3
+    assert "**Bars**" in markdown
+    assert "**Frontier**" in markdown
     assert EXTENDED_LABEL in (tmp_path / "figures" / "beyond-1a.svg").read_text()
     assert "**5 warehouses, 10.0k" in markdown
     assert "**Skewed clocks, 10.0k" in markdown

@@ -183,6 +183,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "return ClaimStatus.DIFFERS",
     ),
     tested(
+        "peak_is_bounded_by_a_load_that_is_not_sustained",
+        "a saturated system works at its capacity, which is below its load",
+        EVIDENCE_TESTS,
+        "pipeline/report/evidence.py",
+        "has_collapsed = saturated_tps < SATURATION_SHARE * peak_tps",
+        "has_collapsed = True",
+    ),
+    tested(
         "share_is_rounded_up_to_100_percent",
         "a share below 1 is never shown as 100 %",
         FORMATTING_TESTS,
@@ -342,6 +350,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         BEYOND,
         "APOLOGIES_PER * (1 - accuracy)",
         "APOLOGIES_PER * accuracy",
+    ),
+    tested(
+        "bar_is_judged_by_one_seed",
+        "a bar is judged by the mean over three seeds",
+        BEYOND_TESTS,
+        "pipeline/report/bars.py",
+        "measured.seeds >= SEEDS",
+        "measured.seeds >= 1",
     ),
     tested(
         "apologies_for_responses_that_archie_withheld",

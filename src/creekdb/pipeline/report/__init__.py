@@ -10,7 +10,9 @@ The page opens without a network. It names the source of each number, and marks 
     paper        statements of the paper                 timelines     Section 6.4
     claims       comparison with those statements        live_runs     live runs and counterparts
     checks       verdicts of the checkers                partitions    runs with a split network
-    summary      headline and key numbers                formatting    numbers and names as text
+    beyond       Creek's extensions                      bars          bounds that they should meet
+    summary      headline and key numbers                frontier      latency against executions
+    formatting   numbers and names as text
     page         template, provenance and files
 """
 

@@ -1,7 +1,9 @@
 """Section "Beyond the paper": Creek with its extensions, beside the paper's Creek and Archie.
 
     figures         Figure 1 with a further system, "Creek, executed once"
+    bars            bounds for Creek with all extensions, and whether the runs meet them
     contributions   measures of every set of extensions, at equal warehouses and load
+    frontier        latency against the execution ratio of every set, as a picture
     comparisons     wide-area networks by contention, and skewed clocks
 
 "Creek, executed once" is Creek with the largest set of extensions among the runs. The tables of the
@@ -15,11 +17,14 @@ from typing import Any, Final, NamedTuple
 from creekdb.evaluation import EXTENSIONS
 from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.report import charts, formatting
+from creekdb.pipeline.report.bars import HEADER as BAR_HEADER
+from creekdb.pipeline.report.bars import judge_bars
 from creekdb.pipeline.report.charts import Axis, ChartPanel, curves
 from creekdb.pipeline.report.charts.curves import ChartedSystem, CurveStyle
 from creekdb.pipeline.report.charts.theme import EXTENDED, Palette
 from creekdb.pipeline.report.evidence import CurvePoint, Evidence
 from creekdb.pipeline.report.figures import Figure, draw_figures
+from creekdb.pipeline.report.frontier import Setup, draw_frontier
 from creekdb.pipeline.report.quantities import Unit
 from creekdb.pipeline.report.queries import LATENCY_LOAD_SHARE_MAX
 from creekdb.schemes.registry import get_spec
@@ -51,7 +56,10 @@ class BeyondSection(NamedTuple):
     extensions: str
     """Extensions of "Creek, executed once", as a label."""
     figures: list[Figure]
+    bars: ReportTable
     contributions: list[ReportTable]
+    frontier: list[ChartPanel]
+    frontier_table: ReportTable
     comparisons: list[Comparison]
     lines: list[CurveStyle]
     """Lines of the comparisons."""
@@ -122,10 +130,16 @@ def beyond_section(evidence: Evidence, palette: Palette) -> BeyondSection | None
     systems = compared_systems(evidence)
     if not systems:
         return None
+    frontier = draw_frontier(
+        evidence, palette, evidence.extension_sets(), _contribution_setups(evidence)
+    )
     return BeyondSection(
         extensions=formatting.format_parameter("extensions", _largest_set(evidence)),
         figures=draw_extended_figures(evidence),
+        bars=ReportTable("Bars", BAR_HEADER, [each.cells for each in judge_bars(evidence)]),
         contributions=[*contribution_tables(evidence), *peak_tables(evidence)],
+        frontier=frontier.panels,
+        frontier_table=ReportTable("Frontier", frontier.header, frontier.rows),
         comparisons=list(_comparisons(evidence, systems, palette)),
         lines=curves.system_lines(systems, ""),
     )
@@ -168,18 +182,27 @@ def contribution_tables(evidence: Evidence) -> list[ReportTable]:
 
     Loads close to saturation are omitted, as for all latencies.
     """
+    archie = ChartedSystem("archie", ARCHIE_LABEL)
     tables = []
+    for setup in _contribution_setups(evidence):
+        where = {"warehouses": setup.warehouses}
+        systems = [*_extension_systems(evidence.extension_sets(**where)), archie]
+        rows = _table_rows(evidence, systems, _CONTRIBUTION_MEASURES, where, setup.load_tps)
+        tables.append(ReportTable(setup.title, _header(_CONTRIBUTION_MEASURES), rows))
+    return tables
+
+
+def _contribution_setups(evidence: Evidence) -> list[Setup]:
+    setups = []
     for warehouses in evidence.values("warehouses"):
         where = {"warehouses": warehouses}
         sets = evidence.extension_sets(**where)
         if len(sets) < max(2, len(evidence.extension_sets())):
             continue
-        systems = [*_extension_systems(sets), ChartedSystem("archie", ARCHIE_LABEL)]
-        for load_tps in _loads_below_saturation(evidence, systems[:-1], where):
+        for load_tps in _loads_below_saturation(evidence, _extension_systems(sets), where):
             title = f"{_warehouses_text(warehouses)}, {formatting.format_throughput(load_tps)}"
-            rows = _table_rows(evidence, systems, _CONTRIBUTION_MEASURES, where, load_tps)
-            tables.append(ReportTable(title, _header(_CONTRIBUTION_MEASURES), rows))
-    return tables
+            setups.append(Setup(title, warehouses, load_tps))
+    return setups
 
 
 def _loads_below_saturation(
@@ -407,7 +430,9 @@ def section_markdown(section: BeyondSection) -> str:
     """Return all tables of the section as Markdown."""
     lines = [f"`{EXTENDED_LABEL}` is Creek with these extensions: {section.extensions}.", ""]
     lines += [f"- *{name.replace('_', ' ')}*: {text}" for name, text in EXTENSIONS.items()]
-    for table in (*section.contributions, *(each.table for each in section.comparisons)):
+    tables = [section.bars, *section.contributions]
+    tables += [section.frontier_table] if section.frontier else []
+    for table in (*tables, *(each.table for each in section.comparisons)):
         lines += ["", f"**{table.title}**", ""]
         lines += [_markdown_row(table.header), "|" + "---|" * len(table.header)]
         lines += map(_markdown_row, table.rows)

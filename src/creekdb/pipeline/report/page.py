@@ -59,7 +59,7 @@ def render_page(
     charts: dict[str, Any] = {
         figure.key: _chart_data(figure, palette) for figure in (*figures, *extended)
     }
-    rows = [each.panels for each in (beyond.comparisons if beyond else ())]
+    rows = [beyond.frontier, *(each.panels for each in beyond.comparisons)] if beyond else []
     rows += [row.panels for row in variations] + [each.panels for each in timelines]
     rows += [row for each in live for row in each.panels]
     charts |= {panel.key: {"spec": panel.spec} for row in rows for panel in row}

@@ -5,7 +5,7 @@ parameters: `hidden` (lines switched off), `statistic`, and the ends of the axes
 picture file carries its own legend instead.
 
     curves    lines of Figure 1        layers    axes, line styles, legend, final specification
-    plots     the three chart types    theme     colours and dashes
+    plots     the four chart types     theme     colours and dashes
 """
 
 from creekdb.pipeline.report.charts.layers import AXIS_MARGIN as AXIS_MARGIN
@@ -19,5 +19,6 @@ from creekdb.pipeline.report.charts.plots import SMALL_FIGURE_HEIGHT as SMALL_FI
 from creekdb.pipeline.report.charts.plots import LineGroup as LineGroup
 from creekdb.pipeline.report.charts.plots import ThroughputChart as ThroughputChart
 from creekdb.pipeline.report.charts.plots import parameter_chart as parameter_chart
+from creekdb.pipeline.report.charts.plots import scatter_chart as scatter_chart
 from creekdb.pipeline.report.charts.plots import timeline_chart as timeline_chart
 from creekdb.pipeline.report.charts.plots import timeline_row as timeline_row

@@ -1,6 +1,7 @@
-"""The three chart types.
+"""The four chart types.
 
 - `parameter_chart`: small multiple of one measure by the value of a parameter.
+- `scatter_chart`: small multiple of numbered points by two measures.
 - `timeline_chart`: one line per replica over time, with faults marked.
 - `ThroughputChart`: curves against throughput, with the paper's values behind them.
 """
@@ -71,6 +72,23 @@ def parameter_chart(
         ),
     )
     parameters = [*y.parameters("y"), alt.param(name="hidden", value=[])]
+    return chart_spec(chart, rows, palette, parameters, description, MULTIPLE_HEIGHT)
+
+
+def scatter_chart(
+    rows: ChartRows, palette: Palette, x: Axis, y: Axis, description: str
+) -> dict[str, Any]:
+    """Return a small multiple: points by two measures, each with the number of its system."""
+    base = alt.Chart(ROWS_DATA).encode(x=x.encode(alt.X, "x", 4), y=y.encode(alt.Y, "y", 4))
+    chart = layer_charts(
+        base.mark_point(filled=True, size=64, opacity=1, color=palette["accent"]).encode(
+            tooltip=tooltip(name="extensions", stable=x.title, ratio=y.title, seeds="seeds")
+        ),
+        base.mark_text(align="left", dx=8, dy=-6, color=palette["ink"], aria=False).encode(
+            text="label:N"
+        ),
+    )
+    parameters = [*x.parameters("x"), *y.parameters("y")]
     return chart_spec(chart, rows, palette, parameters, description, MULTIPLE_HEIGHT)
 
 

@@ -145,6 +145,32 @@ async def test_a_table_is_read_and_followed_with_its_columns(tmp_path: Path) -> 
     assert "options table and prefix exclude each other" in none
 
 
+async def test_an_earlier_state_of_a_table_has_no_rows_of_others(tmp_path: Path) -> None:
+    """A batch with `asOf`, and the snapshot of a stream that is restored after its lease."""
+    settings = {**BEFORE, "datatype": "sql"}
+    async with running_cluster(tmp_path, 1, **settings) as cluster, cluster.client() as db:
+        sql = db.strong.sql
+        for table in ("item", "other"):
+            await sql(f"CREATE TABLE {table}(name TEXT PRIMARY KEY, price INTEGER) STRICT")
+            await sql(f"INSERT INTO {table} VALUES ('a', 1), ('b', 2), ('{table}', 3)")
+        query = Query(stream(cluster, table="item", lease=0.05))
+        await in_thread(query.run, False)
+        index = query.offsets[0]["index"] - 1
+        await asyncio.sleep(0.2)
+        for table in ("item", "other"):
+            await sql(f"UPDATE {table} SET price = 10 WHERE name = 'a'")
+            await sql(f"DELETE FROM {table} WHERE name = 'b'")
+        rows = await in_thread(read_batch, source(cluster, table="item", asOf=index))
+        restored = await in_thread(query.repeat_first)
+
+    for found in (rows, restored):
+        assert sorted((row["name"], row["price"]) for row in found) == [
+            ("a", 1),
+            ("b", 2),
+            ("item", 3),
+        ]
+
+
 async def test_a_stream_resumes_at_another_replica(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, **KEPT) as cluster, cluster.client(1) as db:
         await put(db, a=1)

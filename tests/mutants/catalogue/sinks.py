@@ -135,4 +135,13 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "if (sink is None) is not (batch is None):",
         "if False:",
     ),
+    tested(
+        "source_restores_rows_of_other_tables",
+        "an earlier state of a table has the rows of that table only",
+        "tests/pipeline/test_source_readers.py::"
+        "test_an_earlier_state_of_a_table_has_no_rows_of_others",
+        "pipeline/source/images.py",
+        "reader.changes(start, ticket.index + 1, ticket.prefix)",
+        "reader.changes(start, ticket.index + 1, None)",
+    ),
 )

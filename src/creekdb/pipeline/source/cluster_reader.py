@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar
 from creekdb.client import ChangePosition, ChangeStream, Database, NotDone
 from creekdb.client.snapshots import KeyRange, SnapshotTicket
 from creekdb.errors import ChangesExpired, CreekError, ForeignPosition, UnknownTable, UsageError
-from creekdb.pipeline.source.options import EARLIEST, LATEST, ClusterOptions, Selection
+from creekdb.pipeline.source.options import EARLIEST, LATEST, ClusterOptions, Prefix, Selection
 from creekdb.protocol.values import Key
 from creekdb.wire.changes import Change
 from creekdb.wire.messages import TableDescription
@@ -34,16 +34,9 @@ Page = Sequence[tuple[Key, Any]]
 class ClusterReader:
     """Connection to a cluster for one query."""
 
-    def __init__(
-        self,
-        options: ClusterOptions,
-        selection: Selection,
-        table: TableDescription | None = None,
-    ) -> None:
-        """`table` describes the selected table for readers of changes."""
+    def __init__(self, options: ClusterOptions, selection: Selection) -> None:
         self._options = options
         self._selection = selection
-        self._prefix = selection.prefix if table is None else table.prefix
         self._database = options.database()
         self._runner = asyncio.Runner()
         self._tail: ChangeStream | None = None
@@ -109,7 +102,7 @@ class ClusterReader:
         """Return the position of the first change that a replica keeps."""
 
         async def read_first() -> ChangePosition:
-            async with self._stream(EARLIEST) as stream:
+            async with self._database.changes(EARLIEST, self._selection.prefix) as stream:
                 changes = await stream.receive(0)
                 if changes:
                     return ChangePosition(stream.position.cluster, changes[0].index)
@@ -156,13 +149,13 @@ class ClusterReader:
     # --- changes ------------------------------------------------------------------------------
 
     def changes(
-        self, start: ChangePosition, stop: int, skip_lost: bool = False
+        self, start: ChangePosition, stop: int, prefix: Prefix | None, skip_lost: bool = False
     ) -> Iterator[list[Change]]:
-        """Yield lists of the selected changes from `start` up to `stop`.
+        """Yield lists of the changes from `start` up to `stop` of the registers with a prefix.
 
         With `skip_lost`, changes that no replica keeps any more are left out.
         """
-        stream = self._stream(start)
+        stream = self._database.changes(start, prefix)
         try:
             while stream.position.index < stop:
                 try:
@@ -177,9 +170,6 @@ class ClusterReader:
                     yield selected
         finally:
             self._run(stream.aclose())
-
-    def _stream(self, start: str | ChangePosition) -> ChangeStream:
-        return self._database.changes(start, self._prefix)
 
     # --- snapshots ----------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ def replaced_since(
     """
     replaced: dict[Key, tuple[Any, ...]] = {}
     start = ChangePosition(ticket.cluster, index + 1)
-    for changes in reader.changes(start, ticket.index + 1):
+    for changes in reader.changes(start, ticket.index + 1, ticket.prefix):
         for change in changes:
             if change.before is None:
                 raise UsageError(

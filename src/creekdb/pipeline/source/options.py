@@ -17,6 +17,7 @@ from creekdb.execution.keys import check_key
 from creekdb.protocol.values import freeze
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.changes import parse_start
+from creekdb.wire.messages import TableDescription
 from creekdb.wire.reject_reason import RejectReason
 
 FORMAT: Final = "creek"
@@ -208,6 +209,10 @@ class Selection:
     partitions: int = PARTITIONS
     lease_s: float = LEASE_S
     """Time without a read after which a snapshot ends, in seconds."""
+
+    def key_prefix(self, table: TableDescription | None) -> Prefix | None:
+        """Return the prefix of the selected registers. `table` describes the selected table."""
+        return self.prefix if table is None else table.prefix
 
     @classmethod
     def parse(cls, options: OptionReader) -> "Selection":

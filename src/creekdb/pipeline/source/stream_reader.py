@@ -147,9 +147,10 @@ class CreekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> ChangePosition:
         """Return the position after the commit with which a batch has `rows_max` rows."""
         options, count = self._options, 0
-        table = self._connected().table()
-        with ClusterReader(options.cluster, options.selection, table) as reader:
-            for changes in reader.changes(start, end.index, not options.fail_on_data_loss):
+        prefix = options.selection.key_prefix(self._connected().table())
+        skip_lost = not options.fail_on_data_loss
+        with ClusterReader(options.cluster, options.selection) as reader:
+            for changes in reader.changes(start, end.index, prefix, skip_lost):
                 for change in changes:
                     count += (
                         1
@@ -223,9 +224,10 @@ class CreekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, FeedPartition)
         make = BatchMaker(options.selection, self._schema, partition.table)
         skip_lost = not options.fail_on_data_loss
-        with ClusterReader(options.cluster, options.selection, partition.table) as reader:
+        prefix = options.selection.key_prefix(partition.table)
+        with ClusterReader(options.cluster, options.selection) as reader:
             try:
-                for changes in reader.changes(partition.start, partition.stop, skip_lost):
+                for changes in reader.changes(partition.start, partition.stop, prefix, skip_lost):
                     if options.rows == "operations":
                         yield make.operations(changes)
                     else:

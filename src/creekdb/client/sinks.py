@@ -56,6 +56,8 @@ PATIENCE_S: Final = 120.0
 """Time for which a call is retried while no replica accepts it, in seconds."""
 RETRY_PAUSE_S: Final = 0.2
 _ROW_BYTES_MAX: Final = CLIENT_FRAME_BYTES_MAX - 64 * 1024
+UNSENDABLE: Final = (OverflowError, TypeError, UnicodeEncodeError)
+"""Errors of encoding a value that a client cannot send."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 Chunk: TypeAlias = "tuple[Row | InvalidRow, ...]"
@@ -290,13 +292,13 @@ def _invalid_row_error(row: Row, error: str) -> BadValue:
 def chunks_of(rows: Iterable[Row | InvalidRow], chunk_rows: int) -> Iterator[Chunk]:
     """Divide rows into chunks of bounded number and size.
 
-    Rows with a value that cannot be encoded become invalid rows.
+    Rows that are too large, or have a value that cannot be encoded, become invalid rows.
     """
     remaining = iter(rows)
     while chunk := tuple(islice(remaining, chunk_rows)):
         try:
             yield from _divided(chunk)
-        except (OverflowError, TypeError):
+        except UNSENDABLE:
             yield from _divided(tuple(map(_encodable, chunk)))
 
 
@@ -304,10 +306,16 @@ def _encodable(row: Row | InvalidRow) -> Row | InvalidRow:
     """Return the row, or an invalid row with the text of a value that cannot be encoded."""
     try:
         _encode(row)
-    except (OverflowError, TypeError) as error:
-        assert not isinstance(row, InvalidRow)
-        return InvalidRow((describe_row(row),), f"a value of the row cannot be sent: {error}")
+    except UNSENDABLE as error:
+        return _described(row, f"a value of the row cannot be sent: {error}")
     return row
+
+
+def _described(row: Row | InvalidRow, error: str) -> InvalidRow:
+    """Return an invalid row with the text of the row, which cannot be sent itself."""
+    if isinstance(row, InvalidRow):
+        return InvalidRow((describe_row(row.row),), row.error)
+    return InvalidRow((describe_row(row),), error)
 
 
 def _divided(chunk: Chunk) -> Iterator[Chunk]:
@@ -321,8 +329,8 @@ def _divided(chunk: Chunk) -> Iterator[Chunk]:
     elif size <= _ROW_BYTES_MAX:
         yield chunk
     else:
-        limit, row_text = f"{_ROW_BYTES_MAX} bytes", describe_row((chunk[0],))
-        raise BadValue(f"a row of {size} bytes exceeds {limit}; store less in it: {row_text}")
+        error = f"a row of {size} bytes exceeds {_ROW_BYTES_MAX} bytes; store less in it"
+        yield (_described(chunk[0], error),)
 
 
 async def run_chunks(

@@ -144,4 +144,28 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "reader.changes(start, ticket.index + 1, ticket.prefix)",
         "reader.changes(start, ticket.index + 1, None)",
     ),
+    tested(
+        "writer_fails_at_a_time_beyond_python",
+        "a value that Python cannot represent is an error of its row",
+        ROW_PLAN_TESTS,
+        ROW_PLAN,
+        "except (OverflowError, ValueError):",
+        "except ZeroDivisionError:",
+    ),
+    tested(
+        "sink_fails_at_a_large_row",
+        "a row that is too large is an invalid row",
+        "tests/unit/client/test_sinks.py",
+        SINKS,
+        "    elif size <= _ROW_BYTES_MAX:",
+        "    elif size:",
+    ),
+    tested(
+        "dead_letters_of_two_sinks_share_a_file",
+        "different sinks have different files of rejected rows",
+        "tests/unit/pipeline/source/test_dead_letters.py",
+        "pipeline/source/dead_letters.py",
+        'return f"{short}~{digest}"',
+        'return f"{short}~"',
+    ),
 )

@@ -67,9 +67,12 @@ class RowPlan:
     def _values(self, batch: pa.RecordBatch, name: str) -> Sequence[Any]:
         column = batch.column(batch.schema.get_field_index(name))
         convert = json_value if name in self.json_columns else find_converter(name, column.type)
-        values: list[Any] = column.to_pylist()
+        values = _python_values(column, name)
         if convert is not None:
-            values = [None if value is None else convert(value) for value in values]
+            values = [
+                value if value is None or type(value) is _Invalid else convert(value)
+                for value in values
+            ]
         if column.null_count and name in self.required:
             error = f"column '{name}' is null, and belongs to the key"
             values = [_Invalid(None, error) if value is None else value for value in values]
@@ -81,6 +84,23 @@ class _Invalid(NamedTuple):
 
     value: Any
     error: str
+
+
+def _python_values(column: pa.Array, name: str) -> list[Any]:
+    """Return the values of a column. Those that Python cannot represent are `_Invalid`."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):  # a time outside of the years 1 to 9999, or no UTF-8
+        values = [_python_value(each, name) for each in column]
+    return values
+
+
+def _python_value(scalar: pa.Scalar, name: str) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError) as error:
+        number = scalar.value if pa.types.is_temporal(scalar.type) else None
+        return _Invalid(number, f"column '{name}' has no valid {scalar.type}: {error}")
 
 
 def _invalid_row(values: Row) -> InvalidRow:

@@ -52,6 +52,25 @@ def test_json_columns_are_decoded() -> None:
     assert "'{bad' is no JSON text" in bad.error
 
 
+@pytest.mark.parametrize(
+    ("column", "stored"),
+    [
+        (pa.array([1, 2**62], pa.timestamp("us", "UTC")), 2**62),
+        (pa.array([1, 2**30], pa.date32()), 2**30),
+        (pa.array([{"at": 1}, {"at": 2**62}], pa.struct({"at": pa.timestamp("us")})), None),
+        (pa.array([b"x", b"\xff"], pa.binary()).view(pa.string()), None),
+    ],
+)
+def test_a_value_that_python_cannot_represent_is_an_error_of_the_row(
+    column: pa.Array, stored: Any
+) -> None:
+    first, second = rows(KEY_VALUE, key=["a", "b"], value=column)
+    assert first[0] == "a"
+    assert isinstance(second, InvalidRow)
+    assert second.row == ("b", stored)
+    assert second.error.startswith("column 'value' has no valid ")
+
+
 def test_a_null_key_is_an_error_of_the_row() -> None:
     first, second = rows(KEY_VALUE, key=["a", None], value=[1, 2])
     assert first == ("a", 1)

@@ -1,6 +1,7 @@
 """Writers of `format("creek")`, called as Spark calls them, on a live cluster."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pyspark.sql.types import (
 
 from creekdb.errors import CreekError
 from creekdb.pipeline.source.writer import batch_writer, stream_writer
+from creekdb.wire.messages import CLIENT_FRAME_BYTES_MAX
 from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
 
 SCHEMA = StructType([StructField("key", StringType()), StructField("amount", LongType())])
@@ -109,3 +111,28 @@ async def test_a_rejected_row_fails_its_task_and_is_named(tmp_path: Path) -> Non
         with pytest.raises(CreekError, match=r"not null \(row 2: \(None, 2\)\)"):
             await asyncio.to_thread(write)
         await asyncio.to_thread(write, deadLetter=str(tmp_path / "dead"))
+
+
+async def test_rows_that_cannot_be_sent_become_dead_letters(tmp_path: Path) -> None:
+    schema = StructType([StructField("key", StringType()), StructField("value", TimestampType())])
+    moments = pa.array([0, 2**62, 0], pa.timestamp("us", "UTC"))
+    keys = ["a", "b", "c" * CLIENT_FRAME_BYTES_MAX]
+    batch = pa.record_batch([keys, moments], names=["key", "value"])
+    async with running_cluster(tmp_path / "cluster", 1) as cluster, cluster.client() as db:
+
+        def write(**given: str) -> None:
+            writer = batch_writer(options(cluster, **given), schema, False)
+            writer.commit([writer.write(iter([batch]))])
+
+        with pytest.raises(CreekError, match="column 'value' has no valid timestamp"):
+            await asyncio.to_thread(write)
+        await asyncio.to_thread(write, deadLetter=str(tmp_path / "dead"))
+        stored = await db.strong.scan("")
+
+    assert [key for key, _ in stored] == ["a"]
+    (file,) = (tmp_path / "dead").iterdir()
+    letters = [json.loads(line) for line in file.read_text().splitlines()]
+    errors = {letter["error"].partition(" has ")[0]: letter["row"] for letter in letters}
+    assert errors["column 'value'"] == {"key": "b", "value": 2**62}
+    assert any("store less in it" in letter["error"] for letter in letters)
+    assert len(letters) == 2

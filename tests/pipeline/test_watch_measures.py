@@ -1,9 +1,11 @@
 """Measurements of a watched cluster, from rows of its feed."""
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from creekdb.pipeline.watch import measures
-from creekdb.pipeline.watch.watcher import batch_tables, window_tables
+from creekdb.pipeline.watch.tables import KEPT_SCHEMAS
+from creekdb.pipeline.watch.watcher import batch_tables, window_of, window_tables
 from tests.pipeline.feed_rows import SECOND_US, Row, change_row, feed_frame, range_row
 
 
@@ -56,6 +58,33 @@ def test_only_the_most_written_keys_of_a_minute_are_kept(spark: SparkSession) ->
     kept = rows_of(measures.key_writes(feed, keys_max=1))
 
     assert kept == [{"step_us": 0, "key": '"a"', "writes": 2}]
+
+
+def test_a_window_that_grows_by_batches_equals_that_of_all_rows() -> None:
+    def rows(*steps_s: int) -> dict[str, pa.Table]:
+        values = {pa.string(): "put", pa.bool_(): False, pa.int64(): 1}
+        return {
+            name: pa.Table.from_pylist(
+                [
+                    {each.name: values[each.type] for each in schema} | {"step_us": at * SECOND_US}
+                    for at in steps_s
+                ],
+                schema,
+            )
+            for name, schema in KEPT_SCHEMAS.items()
+        }
+
+    def joined(*parts: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        return {name: pa.concat_tables([each[name] for each in parts]) for name in KEPT_SCHEMAS}
+
+    first, second = rows(1, 400, 900), rows(901, 1400)
+    trimmed, _ = window_of(first, SECOND_US, 600 * SECOND_US)
+
+    grown = window_of(joined(trimmed, second), SECOND_US, 600 * SECOND_US)
+
+    assert grown == window_of(joined(first, second), SECOND_US, 600 * SECOND_US)
+    assert grown[0]["commits"]["step_us"].to_pylist() == [at * SECOND_US for at in (900, 901, 1400)]
+    assert grown[1] == 2 * SECOND_US
 
 
 def test_tables_of_the_window_add_up_the_batches(spark: SparkSession) -> None:

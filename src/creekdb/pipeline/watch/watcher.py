@@ -70,6 +70,9 @@ class Watcher:
         self._window_us = round(window_s * US_PER_S)
         self._refresh_s = refresh_s
         self._kept = {name: BatchTable(out / name, each) for name, each in KEPT_SCHEMAS.items()}
+        self._window: dict[str, pa.Table] = {}
+        """Rows of the kept tables that the window covers. Empty until the files are read."""
+        self._shown_step_us = self._step_us
         self._index: dict[int, int] = {}
         self._view: WatchView | None = None
         self.total = 0
@@ -93,19 +96,33 @@ class Watcher:
     def add(self, batch: Batch) -> dict[str, pa.Table]:
         """Add a batch to the kept tables, and return its rows."""
         rows = batch_tables(batch.rows, self._step_us)
+        if not self._window:
+            self._extend_window({n: kept.read(batch.number) for n, kept in self._kept.items()})
         for name, table in rows.items():
             self._kept[name].write(batch.number, table)
+        self._extend_window(rows)
         self._index |= batch.ends
         return rows
 
+    def _extend_window(self, rows: Mapping[str, pa.Table]) -> None:
+        """Add rows to the window and the total, and drop rows that are too old."""
+        self.total += pc.sum(rows["commits"]["commits"]).as_py() or 0
+        tables = {
+            name: pa.concat_tables(
+                [self._window.get(name, schema.empty_table()), rows[name].cast(schema)]
+            )
+            for name, schema in KEPT_SCHEMAS.items()
+        }
+        self._window, self._shown_step_us = window_of(tables, self._step_us, self._window_us)
+
     def refresh(self, is_over: bool) -> None:
-        """Compute the tables of the window from the kept ones, and write them and the page."""
-        kept = {name: table.read() for name, table in self._kept.items()}
-        self.total = pc.sum(kept["commits"]["commits"]).as_py() or 0
-        shown, step_us = window_of(kept, self._step_us, self._window_us)
+        """Compute the tables of the window, and write them and the page."""
+        if not self._window:
+            self._extend_window({name: kept.read() for name, kept in self._kept.items()})
+        step_us = self._shown_step_us
         frames = {
             name: self._spark.createDataFrame(table, spark_schema(KEPT_SCHEMAS[name]))
-            for name, table in shown.items()
+            for name, table in self._window.items()
         }
         results = {name: frame.toArrow() for name, frame in window_tables(frames, step_us).items()}
         for name, table in results.items():
@@ -147,19 +164,18 @@ def window_of(
     kept: Mapping[str, pa.Table], step_us: int, window_us: int
 ) -> tuple[dict[str, pa.Table], int]:
     """Return the rows of the last `window_us`, and the step for their tables."""
-    steps = kept["commits"]["step_us"]
-    last = pc.max(steps).as_py() or 0
-    begin = max(pc.min(steps).as_py() or 0, last - window_us)
-    needed = (last - begin) // POINTS_MAX
-    factors = (factor for factor in STEP_FACTORS if factor * step_us > needed)
-    shown_step_us = step_us * next(factors, STEP_FACTORS[-1])
+    last = pc.max(kept["commits"]["step_us"]).as_py() or 0
+    begin = last - window_us
     first = {"key_writes": begin // measures.KEY_STEP_US * measures.KEY_STEP_US}
-    return {
+    shown = {
         name: table.filter(
             pc.greater_equal(table["step_us"], first.get(name, begin))
         ).combine_chunks()
         for name, table in kept.items()
-    }, shown_step_us
+    }
+    needed = (last - (pc.min(shown["commits"]["step_us"]).as_py() or 0)) // POINTS_MAX
+    factors = (factor for factor in STEP_FACTORS if factor * step_us > needed)
+    return shown, step_us * next(factors, STEP_FACTORS[-1])
 
 
 def window_tables(frames: Mapping[str, DataFrame], step_us: int) -> dict[str, DataFrame]:

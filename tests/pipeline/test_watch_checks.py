@@ -6,14 +6,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from creekdb.datatypes import get_datatype
+from creekdb.errors import ChangesExpired
 from creekdb.pipeline.storage import Location
 from creekdb.pipeline.watch import checks
 from creekdb.pipeline.watch.auditor import Auditor, Finding, verdicts
 from creekdb.pipeline.watch.following import Batch
 from creekdb.pipeline.watch.replay import Replay
+from creekdb.pipeline.watch.tables import SEEN_CALLS
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.changes import Change, encode_changes
 from tests.pipeline.feed_rows import SECOND_US, Row, change_row, feed_frame, range_row
+from tests.pipeline.spark_tables import frame
 
 REPLICAS = range(3)
 
@@ -126,7 +129,10 @@ def test_a_violation_names_the_requests(planted: list[Finding]) -> None:
 def test_a_sound_history_is_judged_once_all_replicas_have_it(
     spark: SparkSession, tmp_path: Any
 ) -> None:
-    """Replica 2 lags and has skipped changes; a retried call is committed twice; a batch recurs."""
+    """Replica 2 lags and has skipped changes; a retried call is committed twice; a batch recurs.
+
+    A further replica responds when everything is judged.
+    """
     audit = AuditFixture(spark, tmp_path)
     rows = history(1, 9, everywhere(7, number=3, client="c1", keys=[]))
     others = [row for row in rows if row["replica"] != 2]
@@ -138,7 +144,29 @@ def test_a_sound_history_is_judged_once_all_replicas_have_it(
     assert audit.judge(1, late) == []
     audit.restart()
     assert audit.judge(1, late) == []
+    assert audit.judge(2, [row | {"replica": 3} for row in rows if row["replica"] == 0]) == []
     assert (audit.auditor.progress.compared, audit.auditor.progress.frontier) == (8, 9)
+
+
+def test_changes_that_no_replica_has_end_a_replay(spark: SparkSession, tmp_path: Any) -> None:
+    audit = AuditFixture(spark, tmp_path, is_replayed=True)
+    rows = [range_row(0, 1, 4), range_row(1, 6, 9), range_row(0, 9, 9)]
+
+    with pytest.raises(ChangesExpired, match="cannot replay the changes from 4 to 5"):
+        audit.judge(0, rows)
+
+
+def test_calls_of_idle_clients_are_forgotten(spark: SparkSession) -> None:
+    rows = [
+        *(change_row(index, client="old") for index in (1, 2)),
+        *(change_row(index, client="new") for index in (3, 4, 5)),
+    ]
+    agreed = checks.agreed_changes(checks.entries_of(feed_frame(spark, rows)), 6)
+    none = frame(spark, SEEN_CALLS.empty_table())
+
+    seen = checks.seen_calls(agreed, none, frontier=6, numbers=2, idle_commits=3)
+
+    assert sorted(row["number"] for row in seen.collect()) == [4, 5]
 
 
 def test_clocks_may_differ_within_the_given_error(spark: SparkSession) -> None:

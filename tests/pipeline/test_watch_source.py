@@ -21,7 +21,7 @@ from creekdb.pipeline.watch.source import (
     source_options,
 )
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.wire.changes import Change
+from creekdb.wire.changes import LATEST, Change
 from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
 
 SERVERS = ("a:1", "b:2")
@@ -36,8 +36,14 @@ class ReaderFixture:
         self.ends: dict[str, int | None] = dict.fromkeys(SERVERS, 1)
         self.cluster = "one"
         self.reader = ReplicaFeedsReader(
-            FeedOptions(ACCESS, starting_index=1, **options), lambda: self.now_s, self.find_ends
+            FeedOptions(ACCESS, **{"starting_index": 1, **options}),
+            lambda: self.now_s,
+            self.find_ends,
         )
+
+    def start(self) -> dict[str, Any]:
+        """Return the end of the first batch, at index 1."""
+        return self.reader.latestOffset(self.reader.initialOffset(), None)
 
     async def find_ends(self, _: ClusterAccess) -> FeedEnds:
         return {
@@ -58,9 +64,53 @@ def test_each_replica_has_its_own_offset() -> None:
     assert [(each.replica, each.start, each.stop) for each in parts] == [(0, 1, 8), (1, 1, 5)]
 
 
+def test_a_stream_begins_where_its_first_batch_states() -> None:
+    """Spark asks again for the first offset, which is not in its checkpoint."""
+    fixture = ReaderFixture(starting_index=LATEST)
+    fixture.ends = dict.fromkeys(SERVERS, None)
+    silent = fixture.reader.initialOffset()
+    assert fixture.reader.latestOffset(silent, None) == silent
+    fixture.ends = {"a:1": 8, "b:2": 5}
+
+    end = fixture.reader.latestOffset(silent, None)
+    fixture.ends = {"a:1": 20, "b:2": 20}
+    restarted = fixture.reader.initialOffset()
+
+    assert restarted == silent
+    assert (end["first"], end["next"]) == (8, {"a:1": 8, "b:2": 8})
+    assert fixture.reader.partitions(restarted, end) == []
+    following = fixture.reader.latestOffset(end, None)
+    parts = fixture.reader.partitions(end, following)
+    assert [(each.start, each.stop) for each in parts] == [(8, 20), (8, 20)]
+
+
+def test_the_first_batch_of_a_release_without_open_offsets_is_read() -> None:
+    fixture = ReaderFixture()
+    end = {"cluster": "one", "next": {"a:1": 8, "b:2": 5}, "replicas": {"a:1": 0, "b:2": 1}}
+
+    parts = fixture.reader.partitions(fixture.reader.initialOffset(), end)
+
+    assert [(each.replica, each.start, each.stop) for each in parts] == [(0, 1, 8), (1, 1, 5)]
+
+
+def test_a_server_that_never_responded_is_awaited_without_a_limit() -> None:
+    """The requests that it issued are unknown, so no other replica can supply their changes."""
+    fixture = ReaderFixture(patience_s=10.0)
+    fixture.ends = {"a:1": 8, "b:2": None}
+    first = fixture.reader.latestOffset(fixture.reader.initialOffset(), None)
+    fixture.now_s = 20.0
+    waiting = fixture.reader.latestOffset(first, None)
+    fixture.ends = {"a:1": 8, "b:2": 8}
+    after = fixture.reader.latestOffset(waiting, None)
+
+    assert waiting["next"] == {"a:1": 8, "b:2": 1}
+    (part,) = fixture.reader.partitions(waiting, after)
+    assert (part.replica, part.start, part.stop) == (1, 1, 8)
+
+
 def test_a_silent_replica_is_awaited_for_the_patience_only() -> None:
     fixture = ReaderFixture(patience_s=10.0)
-    start = fixture.reader.initialOffset()
+    start = fixture.start()
     fixture.ends = {"a:1": 8, "b:2": None}
 
     waiting = fixture.reader.latestOffset(start, None)
@@ -73,7 +123,7 @@ def test_a_silent_replica_is_awaited_for_the_patience_only() -> None:
 
 def test_a_batch_is_bounded() -> None:
     fixture = ReaderFixture(changes_max=100)
-    start = fixture.reader.initialOffset()
+    start = fixture.start()
     fixture.ends = {"a:1": 5000, "b:2": 50}
 
     assert fixture.reader.latestOffset(start, None)["next"] == {"a:1": 101, "b:2": 50}
@@ -81,14 +131,14 @@ def test_a_batch_is_bounded() -> None:
 
 def test_a_replica_that_is_behind_moves_no_offset_back() -> None:
     fixture = ReaderFixture()
-    start = fixture.reader.initialOffset() | {"next": {"a:1": 9, "b:2": 9}}
+    start = fixture.start() | {"next": {"a:1": 9, "b:2": 9}}
 
     assert fixture.reader.latestOffset(start, None)["next"] == {"a:1": 9, "b:2": 9}
 
 
 def test_another_cluster_is_an_error() -> None:
     fixture = ReaderFixture()
-    start = fixture.reader.initialOffset()
+    start = fixture.start()
     fixture.cluster = "two"
 
     with pytest.raises(ForeignPosition, match="name another output directory"):
@@ -129,13 +179,20 @@ def test_the_digest_covers_what_replicas_agree_on() -> None:
 async def read(cluster: InProcessCluster, replica: int, stop: int, **options: Any) -> list[Any]:
     servers = tuple(cluster.addresses())
     given = FeedOptions(ClusterAccess(servers), patience_s=0.0, **options)
-    end = await feeds.feed_ends(given.access)
-    found = feeds.reachable(end)
+    found = await feeds.ready_ends(given.access)
     partition = FeedPartition(
         servers[replica], replica, next(iter(found.values())).cluster, 1, stop
     )
     batches = [batch async for batch in read_partition(given, partition)]
     return [row for batch in batches for row in batch.to_pylist()]
+
+
+async def all_ends(cluster: InProcessCluster) -> dict[str, FeedEnd]:
+    """Return the ends of all replicas, once each has the identity of the cluster."""
+    access = ClusterAccess(tuple(cluster.addresses()))
+    while len(ends := await feeds.ready_ends(access)) < len(access.servers):
+        await asyncio.sleep(0.05)
+    return ends
 
 
 async def test_the_feeds_of_all_replicas_have_every_change_once(tmp_path: Path) -> None:
@@ -145,7 +202,7 @@ async def test_the_feeds_of_all_replicas_have_every_change_once(tmp_path: Path) 
                 for number in range(3):
                     await db.strong.put(f"k{replica}", number)
         await cluster.until_quiescent()
-        ends = feeds.reachable(await feeds.feed_ends(ClusterAccess(tuple(cluster.addresses()))))
+        ends = await all_ends(cluster)
         stop = min(end.end for end in ends.values())
         own = [await read(cluster, replica, stop) for replica in range(3)]
         everything = [await read(cluster, replica, stop, rows=ALL_ROWS) for replica in range(3)]

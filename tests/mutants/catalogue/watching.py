@@ -8,6 +8,8 @@ MEASURES = "pipeline/watch/measures.py"
 MEASURE_TESTS = "tests/pipeline/test_watch_measures.py"
 SOURCE = "pipeline/watch/source.py"
 SOURCE_TESTS = "tests/pipeline/test_watch_source.py"
+REPLAY = "pipeline/watch/replay.py"
+REPLAY_TESTS = "tests/pipeline/test_watch_replay.py"
 TABLES = "pipeline/watch/batch_tables.py"
 TABLE_TESTS = "tests/pipeline/test_watch_batch_tables.py"
 
@@ -83,5 +85,53 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         MEASURES,
         'commits.where(~F.col("strong"))',
         'commits.where("true")',
+    ),
+    tested(
+        "replay_executes_applications_of_sinks",
+        "the staged rows of an application are not in the feed, so its writes are adopted",
+        REPLAY_TESTS,
+        REPLAY,
+        "if change.operation == APPLY:",
+        "if False:",
+    ),
+    tested(
+        "replay_runs_no_operations_of_creek",
+        "loads and batches are executed as at the replicas",
+        REPLAY_TESTS,
+        REPLAY,
+        "Sequential(DeduplicatingDataType(datatype))",
+        "Sequential(datatype)",
+    ),
+    tested(
+        "replay_adopts_loads",
+        "the writes of a load are checked",
+        REPLAY_TESTS,
+        REPLAY,
+        "if change.operation == APPLY:",
+        'if change.operation.startswith("creek."):',
+    ),
+    tested(
+        "watch_passes_over_lost_changes",
+        "a replay ends where no replica has the changes",
+        f"{REPLAY_TESTS}::test_the_first_gap_of_ranges_is_found",
+        "pipeline/watch/auditor.py",
+        "        if start >= stop or first > start:",
+        "        if start >= stop:",
+    ),
+    tested(
+        "watch_begins_at_a_moving_index",
+        "the first batch of a stream states where it begins",
+        SOURCE_TESTS,
+        SOURCE,
+        ' | {"first": first}',
+        "",
+    ),
+    tested(
+        "watch_leaves_an_unknown_replica_out",
+        "a server that never responded is awaited",
+        SOURCE_TESTS,
+        SOURCE,
+        "elif server not in numbers:",
+        "elif False:",
     ),
 )

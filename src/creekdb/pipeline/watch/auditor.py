@@ -2,28 +2,36 @@
 
 The state after a batch is a directory named by its number, complete once it has `STATE_FILE`. A
 batch that Spark repeats starts from the state before it, and replaces its own.
+
+An index is judged once, with the replicas that have reached it or were left out. Changes that a
+replica contributes later, because it did not respond before, are ignored.
 """
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from creekdb.errors import ChangesExpired, UsageError
 from creekdb.pipeline.spark.frames import spark_schema
 from creekdb.pipeline.storage import Location
-from creekdb.pipeline.watch import checks
+from creekdb.pipeline.watch import checks, feeds
 from creekdb.pipeline.watch.batch_tables import BatchTable
 from creekdb.pipeline.watch.checks import FEED_CHECKERS, OrderState
 from creekdb.pipeline.watch.following import Batch
 from creekdb.pipeline.watch.replay import Replay
+from creekdb.pipeline.watch.source import FeedOptions
 from creekdb.pipeline.watch.tables import ENTRIES, ORIGINS, RANGES, SEEN_CALLS, VIOLATIONS
-from creekdb.wire.changes import Change, decode_changes
+from creekdb.wire.changes import LATEST, Change, decode_changes
 
 STATE_FILE: Final = "state.json"
 STATES_KEPT: Final = 3
 REPLAY: Final = "replay"
+UNKNOWN_REPLICA: Final = -1
+"""Number of a server that never responded, in states of release 0.1.0."""
 STATE_SCHEMAS: Final = {
     "entries": ENTRIES,
     "ranges": RANGES,
@@ -48,7 +56,7 @@ class Progress(msgspec.Struct, frozen=True):
     last_call_us: int = 0
     """Time of the last strong call."""
     replayed: int = 0
-    """Changes that were executed again."""
+    """Judged changes that the replay has followed."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -67,6 +75,53 @@ class AuditStep(NamedTuple):
     findings: list[Finding]
 
 
+class StateDirectory:
+    """States after the last batches."""
+
+    def __init__(self, directory: Location) -> None:
+        self._directory = directory
+
+    def numbers(self) -> list[int]:
+        """Return the batches whose state is complete, in order."""
+        numbers = (int(name) for name in self._directory.names() if name.isdecimal())
+        return sorted(each for each in numbers if (self.path(each) / STATE_FILE).is_file())
+
+    def path(self, batch: int) -> Location:
+        return self._directory / f"{batch:09}"
+
+    def progress(self, batch: int) -> Progress:
+        content = (self.path(batch) / STATE_FILE).read_bytes()
+        return msgspec.json.decode(content, type=Progress)
+
+    def last_progress(self) -> Progress | None:
+        numbers = self.numbers()
+        return self.progress(numbers[-1]) if numbers else None
+
+
+def states_of(out: Location) -> StateDirectory:
+    """Return the states of the audit in a directory."""
+    return StateDirectory(out / "state")
+
+
+def check_replayable(options: FeedOptions, out: Location) -> None:
+    """Raise `UsageError` unless a replay can begin, or continue that of an earlier audit."""
+    progress = states_of(out).last_progress()
+    if progress is not None:
+        if progress.replayed < progress.compared:
+            raise UsageError(
+                f"cannot replay the history: {out} was audited without a data type, up to index "
+                f"{progress.frontier - 1}; name another directory, or omit the data type"
+            )
+        return
+    asyncio.run(feeds.ready_ends(options.access))
+    first = min(asyncio.run(feeds.first_indices(options.access)).values(), default=1)
+    if options.starting_index > 1 or options.starting_index == LATEST or first > 1:
+        raise UsageError(
+            f"cannot replay the history: it starts at {max(first, options.starting_index)}, and a "
+            "replay begins at index 1; omit the data type, and start at 'earliest'"
+        )
+
+
 class Auditor:
     def __init__(
         self,
@@ -80,15 +135,20 @@ class Auditor:
         self._clock_error_us = clock_error_us
         self._replay = replay
         self._violations = BatchTable(out / "violations", VIOLATIONS)
+        self._states = states_of(out)
         self.progress = Progress()
 
     def handle(self, batch: Batch) -> AuditStep:
         """Judge a batch, and store the violations and the state."""
         state, earlier = self._load(batch.number)
-        position = earlier.position | batch.ends
+        ends = earlier.position | batch.ends
+        position = {number: end for number, end in ends.items() if number != UNKNOWN_REPLICA}
         frontier = max(earlier.frontier, min(position.values(), default=0))
-        entries = checks.entries_of(batch.rows).unionByName(state["entries"]).persist()
+        received = checks.entries_of(batch.rows).where(f"index >= {earlier.frontier}")
+        entries = received.unionByName(state["entries"]).persist()
         ranges = checks.ranges_of(batch.rows).unionByName(state["ranges"])
+        if self._replay is not None:
+            _check_complete(ranges, earlier.frontier, frontier)
         agreed = checks.agreed_changes(entries, frontier).persist()
         try:
             order = OrderState(state["seen"], state["origins"], earlier.last_call_us)
@@ -99,7 +159,7 @@ class Auditor:
             following = {
                 "entries": checks.remaining(entries, frontier).toArrow(),
                 "ranges": ranges.where(f"stop > {frontier}").toArrow(),
-                "seen": checks.seen_calls(agreed, state["seen"]).toArrow(),
+                "seen": checks.seen_calls(agreed, state["seen"], frontier).toArrow(),
                 "origins": checks.highest_events(agreed, state["origins"]).toArrow(),
             }
             progress = _progress(earlier, position, frontier, agreed)
@@ -118,9 +178,7 @@ class Auditor:
 
     def load_progress(self) -> None:
         """Continue the counts of an earlier audit."""
-        numbers = self._states()
-        if numbers:
-            self.progress = self._read_progress(numbers[-1])
+        self.progress = self._states.last_progress() or Progress()
 
     @property
     def violations(self) -> list[Finding]:
@@ -137,19 +195,11 @@ class Auditor:
 
     # --- state ------------------------------------------------------------------------------------
 
-    def _states(self) -> list[int]:
-        directory = self._out / "state"
-        numbers = (int(name) for name in directory.names() if name.isdecimal())
-        return sorted(each for each in numbers if (self._state(each) / STATE_FILE).is_file())
-
-    def _state(self, batch: int) -> Location:
-        return self._out / "state" / f"{batch:09}"
-
     def _load(self, batch: int) -> tuple[dict[str, DataFrame], Progress]:
         """Return the state before a batch."""
-        before = [each for each in self._states() if each < batch]
+        before = [each for each in self._states.numbers() if each < batch]
         tables = {
-            name: (self._state(before[-1]) / f"{name}.parquet").read_table()
+            name: (self._states.path(before[-1]) / f"{name}.parquet").read_table()
             if before
             else schema.empty_table()
             for name, schema in STATE_SCHEMAS.items()
@@ -160,20 +210,16 @@ class Auditor:
             )
             for name, table in tables.items()
         }
-        return frames, self._read_progress(before[-1]) if before else Progress()
-
-    def _read_progress(self, batch: int) -> Progress:
-        content = (self._state(batch) / STATE_FILE).read_bytes()
-        return msgspec.json.decode(content, type=Progress)
+        return frames, self._states.progress(before[-1]) if before else Progress()
 
     def _save(self, batch: int, tables: dict[str, pa.Table], progress: Progress) -> None:
-        directory = self._state(batch)
+        directory = self._states.path(batch)
         directory.remove()
         for name, table in tables.items():
             (directory / f"{name}.parquet").write_table(table.cast(STATE_SCHEMAS[name]))
         (directory / STATE_FILE).write_bytes(msgspec.json.encode(progress))
-        for each in self._states()[:-STATES_KEPT]:
-            self._state(each).remove()
+        for each in self._states.numbers()[:-STATES_KEPT]:
+            self._states.path(each).remove()
 
 
 def _progress(
@@ -194,6 +240,27 @@ def _progress(
         max(earlier.last_call_us, counted[3] or 0),
         earlier.replayed,
     )
+
+
+def _check_complete(ranges: DataFrame, start: int, stop: int) -> None:
+    """Raise `ChangesExpired` if no replica has contributed some indices up to `stop`."""
+    known = ranges.select("start", "stop").distinct().collect()
+    gap = first_gap([(row[0], row[1]) for row in known], max(start, 1), stop)
+    if gap is not None:
+        raise ChangesExpired(
+            f"cannot replay the changes from {gap[0]} to {gap[1] - 1}, because no replica that "
+            "responds keeps them; audit without the data type in another directory",
+            gap[1],
+        )
+
+
+def first_gap(ranges: Iterable[tuple[int, int]], start: int, stop: int) -> tuple[int, int] | None:
+    """Return the first indices from `start` up to `stop` that no range has, or None."""
+    for first, end in sorted(ranges):
+        if start >= stop or first > start:
+            return None if start >= stop else (start, min(first, stop))
+        start = max(start, end)
+    return (start, stop) if start < stop else None
 
 
 def _with_repetitions(

@@ -37,6 +37,8 @@ from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 FEED_CHECKERS: Final = ("prefix_order", "committed_once", "session_order", "real_time")
 SEEN_NUMBERS: Final = 4 * CALLS_PER_CLIENT_MAX
 """Calls of each client that are remembered. The cluster itself remembers fewer."""
+IDLE_COMMITS_MAX: Final = 1_000_000
+"""Number of commits after which a client without a further call is forgotten, with its calls."""
 DEFAULT_CLOCK_ERROR_US: Final = 1_000_000
 
 
@@ -158,12 +160,28 @@ def repeated_calls(agreed: DataFrame, seen: DataFrame) -> DataFrame:
     return conform_to_schema(same_request.unionByName(again), VIOLATIONS)
 
 
-def seen_calls(agreed: DataFrame, seen: DataFrame, numbers: int = SEEN_NUMBERS) -> DataFrame:
-    """Return SEEN_CALLS after a batch: the last `numbers` numbers of each client."""
+def seen_calls(
+    agreed: DataFrame,
+    seen: DataFrame,
+    frontier: int,
+    numbers: int = SEEN_NUMBERS,
+    idle_commits: int = IDLE_COMMITS_MAX,
+) -> DataFrame:
+    """Return SEEN_CALLS after a batch: the last `numbers` numbers of each client.
+
+    A client without a call among the last `idle_commits` indices before `frontier` is left out.
+    """
     rows = _calls(agreed).select("client", "number", "index").unionByName(seen)
     first = rows.groupBy("client", "number").agg(F.min("index").alias("index"))
-    last = F.max("number").over(Window.partitionBy("client"))
-    kept = first.withColumn("last", last).where(F.col("number") > F.col("last") - numbers)
+    client = Window.partitionBy("client")
+    kept = first.select(
+        "*",
+        F.max("number").over(client).alias("last_number"),
+        F.max("index").over(client).alias("last_index"),
+    ).where(
+        (F.col("number") > F.col("last_number") - numbers)
+        & (F.col("last_index") >= frontier - idle_commits)
+    )
     return conform_to_schema(kept, SEEN_CALLS)
 
 

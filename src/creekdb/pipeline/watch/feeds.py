@@ -29,6 +29,9 @@ from creekdb.wire.reject_reason import RejectReason
 CONNECT_TIMEOUT_S: Final = 2.0
 RESPONSE_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.02
+READY_WAIT_S: Final = 10.0
+"""Time in which a cluster that was just started gets its identity, in seconds."""
+READY_POLL_S: Final = 0.1
 
 
 class ClusterAccess(NamedTuple):
@@ -189,6 +192,27 @@ def reachable(ends: FeedEnds) -> dict[str, FeedEnd]:
         text = "; ".join(f"{server}: {connection_error_text(e)}" for server, e in errors.items())
         raise NotDone(RejectReason.UNREACHABLE, f"no replica can be reached: {text}")
     return found
+
+
+async def ready_ends(access: ClusterAccess, wait_s: float = READY_WAIT_S) -> dict[str, FeedEnd]:
+    """Return the ends of the replicas that respond. Wait while all of them are starting.
+
+    Raise `NotDone` if none responds.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    while True:
+        ends = await feed_ends(access)
+        if loop.time() > deadline or not _is_starting(ends):
+            return reachable(ends)
+        await asyncio.sleep(READY_POLL_S)
+
+
+def _is_starting(ends: FeedEnds) -> bool:
+    """Return True if a replica is not ready yet, and none is."""
+    return not any(isinstance(end, FeedEnd) for end in ends.values()) and any(
+        isinstance(end, NotDone) and end.reason == RejectReason.NOT_READY for end in ends.values()
+    )
 
 
 async def first_indices(access: ClusterAccess) -> dict[str, int]:

@@ -73,7 +73,7 @@ OnBatch: TypeAlias = Callable[[Batch], object]
 
 def open_directory(settings: FollowSettings) -> Manifest:
     """Check the servers and the directory, and write the manifest. Raise one clear error."""
-    ends = feeds.reachable(asyncio.run(feeds.feed_ends(settings.options.access)))
+    ends = asyncio.run(feeds.ready_ends(settings.options.access))
     cluster = next(iter(ends.values())).cluster
     manifest = Manifest(settings.kind, cluster, settings.options.access.servers)
     file, out = settings.out / MANIFEST, settings.out

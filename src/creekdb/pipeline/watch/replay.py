@@ -2,9 +2,11 @@
 
 The replay needs the whole history, from index 1, and the data type. Its state is the registers that
 the changes wrote. It is stored with each batch, so that a later process continues.
+
+Batches of calls and loads of rows run as at the replicas. The rows that a sink applies were staged
+by calls that are not in the feed. So an application is not executed, and its writes are adopted.
 """
 
-import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -12,19 +14,17 @@ import msgspec
 import pyarrow as pa
 
 from creekdb.checkers.replay import equal_exactly
-from creekdb.errors import UsageError
+from creekdb.errors import MissingOperation, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import ABSENT
 from creekdb.pipeline.storage import Location
-from creekdb.pipeline.watch import feeds
 from creekdb.pipeline.watch.batch_tables import BatchTable
-from creekdb.pipeline.watch.source import FeedOptions
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key, freeze
-from creekdb.wire.batches import BATCH
-from creekdb.wire.changes import LATEST, Change
-from creekdb.wire.deduplication import run_request
+from creekdb.server.calls.capabilities import DeduplicatingDataType
+from creekdb.wire.changes import Change
+from creekdb.wire.staging import APPLY
 
 WRITES: Final = pa.schema(
     [
@@ -38,25 +38,13 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
 
 
-def check_replayable(options: FeedOptions) -> None:
-    """Raise `UsageError` unless a replica keeps the history from index 1 on."""
-    feeds.reachable(asyncio.run(feeds.feed_ends(options.access)))
-    first = min(asyncio.run(feeds.first_indices(options.access)).values(), default=1)
-    if options.starting_index > 1 or options.starting_index == LATEST or first > 1:
-        raise UsageError(
-            f"cannot replay the history: it starts at {max(first, options.starting_index)}, and a "
-            "replay begins at index 1; omit the data type, and start at 'earliest'"
-        )
-
-
 class Replay:
     """Sequential execution of a data type, with its registers stored by batch."""
 
     def __init__(self, datatype: DataType, directory: Location) -> None:
-        self._machine = Sequential(datatype)
+        self._machine = Sequential(DeduplicatingDataType(datatype))
         self._table = BatchTable(directory, WRITES, reduce=last_rows)
         self._is_loaded = False
-        self.next_index = 1
 
     def load(self, before_batch: int) -> None:
         """Load the registers of the batches before this one."""
@@ -100,14 +88,18 @@ class Replay:
 
     def _difference(self, change: Change) -> str | None:
         """Return how the execution of a change differs from the change, or None."""
+        if change.operation == APPLY:
+            return None
         call = Operation(change.operation, change.arguments)
         request = Request(change.timestamp, change.id, call, change.strong)
         datatype = self._machine.datatype
-        execution = (
-            run_request(datatype.run_as, request, self._machine)
-            if change.operation == BATCH
-            else datatype.run(request, self._machine)
-        )
+        try:
+            execution = datatype.run(request, self._machine)
+        except MissingOperation:
+            raise UsageError(
+                f"cannot replay {_text(change)} at index {change.index}: data type "
+                f"'{datatype.name}' has no such operation; name the data type of the cluster"
+            ) from None
         outcome = execution.outcome
         if outcome.error != change.error:
             return f"{_text(change)} raised {change.error!r}, and its replay {outcome.error!r}"

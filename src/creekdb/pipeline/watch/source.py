@@ -10,7 +10,8 @@ Rules:
 
 - A replica that does not respond is awaited for `patience` seconds. Then the other replicas supply
   the changes of its requests, without `changed` and without a commit time. With `rows=all`, these
-  changes are missing for that replica.
+  changes are missing for that replica. A server that has never responded is awaited without a
+  limit, because the number of its replica is unknown.
 - The same holds for changes that a replica does not keep, since it installed a snapshot.
 - Rows without an operation name the ranges that a replica contributed completely. The last one of
   a part ends where the part ends, and is empty if the replica lacks the changes before it.
@@ -137,6 +138,10 @@ class ReplicaFeedsReader(DataSourceStreamReader):
     """Offsets are `{"cluster": identity, "next": {server: index}, "replicas": {server: number}}`.
 
     A server that is not in an offset has no replica number yet, since it never responded.
+
+    Spark does not keep the first offset of a query, so it must not depend on the state of the
+    cluster. It is *open*: `next` is empty. The end of the first batch has the field `first`, which
+    is the index at which the stream begins.
     """
 
     def __init__(
@@ -152,14 +157,7 @@ class ReplicaFeedsReader(DataSourceStreamReader):
         """Time of the first failed attempt, by server."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        options = self._options
-        ends = feeds.reachable(_run(self._find_ends(options.access)))
-        index = options.starting_index
-        if index == EARLIEST_INDEX:
-            index = min(_run(feeds.first_indices(options.access)).values(), default=1)
-        elif index == LATEST_INDEX:
-            index = max(end.end for end in ends.values())
-        return _offset(ends, dict.fromkeys(options.access.servers, index), {})
+        return {"cluster": "", "next": {}, "replicas": {}}
 
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: object = None
@@ -167,15 +165,42 @@ class ReplicaFeedsReader(DataSourceStreamReader):
         start = start or self.initialOffset()
         found = _run(self._find_ends(self._options.access))
         ends = {server: end for server, end in found.items() if isinstance(end, FeedEnd)}
+        if start["next"]:
+            return self._end_after(start, ends)
+        if not ends:
+            return start  # the stream begins when a replica responds
+        first = self._first_index(ends)
+        begin = dict.fromkeys(self._options.access.servers, first)
+        cluster = next(iter(ends.values())).cluster
+        return self._end_after({"cluster": cluster, "next": begin}, ends) | {"first": first}
+
+    def _first_index(self, ends: Mapping[str, FeedEnd]) -> int:
+        """Return the index at which the stream begins."""
+        index = self._options.starting_index
+        if index == EARLIEST_INDEX:
+            return min(_run(feeds.first_indices(self._options.access)).values(), default=1)
+        if index == LATEST_INDEX:
+            return max(end.end for end in ends.values())
+        return index
+
+    def _end_after(self, start: dict[str, Any], ends: Mapping[str, FeedEnd]) -> dict[str, Any]:
+        """Return the end of the batch that begins at `start`."""
         for end in ends.values():
             if end.cluster != start["cluster"]:
                 raise ForeignPosition(
                     f"the checkpoint belongs to cluster {start['cluster']}, and the servers to "
                     f"{end.cluster}; name another output directory"
                 )
-        return _offset(ends, self._next_indices(start["next"], ends), start)
+        numbers = start.get("replicas", {}) | {server: end.replica for server, end in ends.items()}
+        return {
+            "cluster": start["cluster"],
+            "next": self._next_indices(start["next"], ends, numbers),
+            "replicas": numbers,
+        }
 
-    def _next_indices(self, begin: dict[str, int], ends: dict[str, FeedEnd]) -> dict[str, int]:
+    def _next_indices(
+        self, begin: Mapping[str, int], ends: Mapping[str, FeedEnd], numbers: Mapping[str, int]
+    ) -> dict[str, int]:
         now = self._clock()
         newest = max((end.end for end in ends.values()), default=0)
         following: dict[str, int] = {}
@@ -184,6 +209,8 @@ class ReplicaFeedsReader(DataSourceStreamReader):
             if server in ends:
                 self._silent_since.pop(server, None)
                 end = ends[server].end
+            elif server not in numbers:
+                end = start
             else:
                 silent_s = now - self._silent_since.setdefault(server, now)
                 end = newest if silent_s >= self._options.patience_s else start
@@ -191,34 +218,24 @@ class ReplicaFeedsReader(DataSourceStreamReader):
         return following
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[FeedPartition]:
-        first = min(start["next"].values())
+        begin = start["next"]
+        # The first batch of an earlier release lacks the field.
+        first = min(begin.values()) if begin else end.get("first", 1)
         return [
             FeedPartition(
                 server,
                 end["replicas"].get(server, -1),
                 end["cluster"],
-                start["next"].get(server, first),
+                begin.get(server, first),
                 stop,
             )
             for server, stop in end["next"].items()
-            if stop > start["next"].get(server, first)
+            if stop > begin.get(server, first)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, FeedPartition)
         yield from _run(_collect(read_partition(self._options, partition)))
-
-
-def _offset(
-    ends: Mapping[str, FeedEnd], following: dict[str, int], previous: dict[str, Any]
-) -> dict[str, Any]:
-    clusters = {end.cluster for end in ends.values()}
-    return {
-        "cluster": previous.get("cluster") or clusters.pop(),
-        "next": following,
-        "replicas": previous.get("replicas", {})
-        | {server: end.replica for server, end in ends.items()},
-    }
 
 
 def _run(work: Any) -> Any:

@@ -55,9 +55,13 @@ def audit(
       creek pipeline audit --servers a:7100,b:7100 --out runs/audit --for 10m
     """
     with require_packages():
-        from creekdb.pipeline.watch.auditor import Auditor, verdicts  # noqa: PLC0415
+        from creekdb.pipeline.watch.auditor import (  # noqa: PLC0415
+            Auditor,
+            check_replayable,
+            verdicts,
+        )
         from creekdb.pipeline.watch.following import follow, open_directory  # noqa: PLC0415
-        from creekdb.pipeline.watch.replay import Replay, check_replayable  # noqa: PLC0415
+        from creekdb.pipeline.watch.replay import Replay  # noqa: PLC0415
         from creekdb.pipeline.watch.source import ALL_ROWS  # noqa: PLC0415
     settings = feed_arguments.settings(out, "audit", ALL_ROWS, has_bodies=datatype is not None)
     clock_error_us = round(parse_duration_s("--clock-error", clock_error) * 1_000_000)
@@ -65,7 +69,7 @@ def audit(
     line = StatusLine()
     with clear_failures("cannot audit the cluster"):
         if datatype is not None:
-            check_replayable(settings.options)
+            check_replayable(settings.options, settings.out)
         open_directory(settings)
         with spark_session(spark_arguments, "creek: audit") as spark:
             replay = None if replayed is None else Replay(replayed, settings.out / "replay")

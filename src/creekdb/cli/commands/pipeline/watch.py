@@ -76,6 +76,7 @@ class FeedArguments(NamedTuple):
         access = ClusterAccess(
             parse_servers(self.servers), read_token(self.token_file), self.authority
         )
+        parse_duration_s("--for", self.duration)  # an error before Spark starts
         patience_s = parse_duration_s("--patience", self.patience)
         options = FeedOptions(access, rows, start, patience_s, has_bodies=has_bodies)
         interval_s = parse_duration_s("--interval", self.interval)

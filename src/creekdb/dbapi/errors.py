@@ -90,6 +90,7 @@ class NotSupportedError(DatabaseError):
 
 UNREACHABLE_SQLSTATE: Final = "08006"
 BUSY_SQLSTATE: Final = "53000"
+DIFFERENT_CODE_SQLSTATE: Final = "55000"
 UNKNOWN_OUTCOME_SQLSTATE: Final = "08007"
 DUPLICATE_SQLSTATE: Final = "42P07"
 RETRYABLE_SQLSTATES: Final = frozenset(("40001", UNREACHABLE_SQLSTATE, BUSY_SQLSTATE))
@@ -145,9 +146,9 @@ def call_error(error: CallFailed) -> DatabaseError:
         case NotDone(reason=RejectReason.BAD_ARGUMENTS):
             return DataError(str(error))
         case NotDone(reason=RejectReason.UNKNOWN_OPERATION):
-            return NotSupportedError(
-                f"the cluster does not offer SQL: {error}; start it with the data type 'sql'"
-            )
+            return NotSupportedError(f"the cluster lacks an operation of data type 'sql': {error}")
+        case NotDone(reason=RejectReason.DIFFERENT_CODE):
+            return OperationalError(str(error), DIFFERENT_CODE_SQLSTATE)
         case NotDone(reason=RejectReason.UNREACHABLE | RejectReason.CLOSED):
             return OperationalError(str(error), UNREACHABLE_SQLSTATE)
         case NotDone():

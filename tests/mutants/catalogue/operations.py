@@ -69,8 +69,16 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "different code rejects calls only if equal operations are required",
         CAPABILITY_TESTS,
         CAPABILITIES,
-        "        if not self._require_equal_operations:\n            return None\n",
-        "",
+        "if not self._require_equal_operations and replica not in self.other_engines:",
+        "if False:",
+    ),
+    tested(
+        "other_engines_are_admitted",
+        "a replica with another SQL engine has other code, whatever the option says",
+        CAPABILITY_TESTS,
+        CAPABILITIES,
+        "if not self._require_equal_operations and replica not in self.other_engines:",
+        "if not self._require_equal_operations:",
     ),
     tested(
         "different_code_is_never_rejected",

@@ -107,4 +107,12 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "is_reading = all(",
         "is_reading = any(",
     ),
+    tested(
+        "another_engine_is_reported_as_busy",
+        "replicas with different SQL engines are no reason for a retry",
+        "tests/unit/dbapi/test_errors.py",
+        "dbapi/errors.py",
+        'DIFFERENT_CODE_SQLSTATE: Final = "55000"',
+        "DIFFERENT_CODE_SQLSTATE: Final = BUSY_SQLSTATE",
+    ),
 )

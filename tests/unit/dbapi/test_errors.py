@@ -29,6 +29,14 @@ def test_errors_of_operations_have_a_class_and_an_sqlstate(
     assert str(error) == text.partition(": ")[2] or text == str(error)
 
 
+def test_different_engines_are_neither_a_missing_data_type_nor_worth_a_retry() -> None:
+    message = "replica 2 would execute 'sql' otherwise: …; install the same version"
+    error = errors.call_error(NotDone("different_code", message))
+    assert (type(error), error.sqlstate) == (errors.OperationalError, "55000")
+    assert str(error) == message
+    assert not error.is_retryable
+
+
 def test_failed_calls_say_whether_a_retry_is_safe() -> None:
     unreachable = errors.call_error(NotDone("unreachable", "no replica"))
     busy = errors.call_error(NotDone("busy", "later"))

@@ -398,21 +398,17 @@ class OperationResolver:
         connected = self._membership.connected_members()
         replica = capabilities.find_differing(name, connected)
         if replica is not None:
-            return (
-                RejectReason.DIFFERENT_CODE,
+            engines = capabilities.describe_engines(replica)
+            return RejectReason.DIFFERENT_CODE, (
                 f"replica {replica} has other code for '{name}' than this replica, and equal "
-                "operations are required; restart one of them with the module of the other",
+                "operations are required; restart one of them with the module of the other"
+                if engines is None
+                else f"replica {replica} would execute '{name}' otherwise: {engines}; "
+                "install the same version of creekdb[sql] everywhere, then retry"
             )
-        replica = self._capabilities.find_incapable(name, count, connected)
+        replica = capabilities.find_incapable(name, count, connected)
         if replica is None:
             return None
-        engines = self._capabilities.describe_engines(replica)
-        if engines is not None:
-            return (
-                RejectReason.UNKNOWN_OPERATION,
-                f"replica {replica} would execute '{name}' otherwise: {engines}; "
-                "install the same version of creekdb[sql] everywhere, then retry",
-            )
         return (
             RejectReason.UNKNOWN_OPERATION,
             f"replica {replica} does not support '{name}' with these arguments; "

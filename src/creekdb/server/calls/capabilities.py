@@ -9,8 +9,9 @@ differs, because their states may diverge. With `require_equal_operations`, it r
 such an operation while the peer is connected.
 
 A data type with SQL also advertises the version of its engine. Another version of SQLite may plan
-or evaluate a statement otherwise. So the dispatcher rejects all calls while a connected peer runs
-another version.
+or evaluate a statement otherwise, so all operations of such a peer count as other code. A replica
+rejects their calls while the peer is connected, in any case. Weak read-only calls continue, since
+no other replica executes them.
 
 A disconnected peer advertises nothing, so such a call may still reach it. A request with an unknown
 operation therefore means that the issuing replica runs another module. This replica cannot compute
@@ -152,7 +153,7 @@ class Capabilities:
         self.other_engines: dict[int, str] = {}
         """Per peer with another SQL engine, the version of it."""
         self.differing_by_peer: dict[int, tuple[str, ...]] = {}
-        """Per peer, the operations whose code differs. Peers with equal code have no entry."""
+        """Per peer, the operations whose code or SQL engine differs. Other peers have no entry."""
 
     def advertisement(self) -> tuple[OperationArity, ...]:
         """Return the operations that the hello to other replicas lists."""
@@ -181,7 +182,6 @@ class Capabilities:
             else:
                 lacking.add(replica)
         operations = tuple(operations)
-        self._record_digests(replica, [name for name, *_ in operations], tuple(code_digests))
         theirs = {name: Arity(minimum, maximum) for name, minimum, maximum in operations}
         missing = {
             name: theirs.get(name)
@@ -193,14 +193,12 @@ class Capabilities:
             versions = [each for each in theirs if each.startswith(ENGINE_PREFIX)]
             version = versions[0].removeprefix(ENGINE_PREFIX) if versions else "no SQL engine"
             self.other_engines[replica] = version
-            missing = dict.fromkeys(self._own)
+        self._record_code(replica, [name for name, *_ in operations], tuple(code_digests))
         self.missing_by_peer.pop(replica, None)
         if missing:
             self.missing_by_peer[replica] = missing
 
-    def _record_digests(
-        self, replica: int, names: list[str], code_digests: tuple[bytes, ...]
-    ) -> None:
+    def _record_code(self, replica: int, names: list[str], code_digests: tuple[bytes, ...]) -> None:
         """Record the operations whose code is known here and at the peer, and differs."""
         theirs = dict(zip(names, code_digests, strict=False))
         differing = tuple(
@@ -208,6 +206,8 @@ class Capabilities:
             for name, digest in self._digests.items()
             if digest and theirs.get(name, NO_DIGEST) not in (digest, NO_DIGEST)
         )
+        if replica in self.other_engines:
+            differing = tuple(self._own)
         self.differing_by_peer.pop(replica, None)
         if differing:
             self.differing_by_peer[replica] = differing
@@ -215,9 +215,9 @@ class Capabilities:
     def find_differing(self, name: str, connected: Iterable[int]) -> int | None:
         """Return a connected replica with other code for an operation whose calls require equal
         code."""
-        if not self._require_equal_operations:
-            return None
         for replica in connected:
+            if not self._require_equal_operations and replica not in self.other_engines:
+                continue
             if name in self.differing_by_peer.get(replica, ()):
                 return replica
         return None

@@ -85,7 +85,7 @@ def test_advertisement_is_empty_if_the_operations_exceed_a_hello() -> None:
     assert Capabilities(many).advertisement() == ()
 
 
-def test_a_peer_with_another_sql_engine_supports_no_operation() -> None:
+def test_a_peer_with_another_sql_engine_has_other_code_for_every_operation() -> None:
     tables = creekdb.DataType("tables", sql=True)
     ours = Capabilities(tables)
     same = ours.advertisement()
@@ -93,11 +93,15 @@ def test_a_peer_with_another_sql_engine_supports_no_operation() -> None:
     ours.record_peer(1, same)
     ours.record_peer(2, other)  # type: ignore[arg-type]
 
-    assert ours.find_incapable("noop", 0, [1]) is None
-    assert ours.find_incapable("noop", 0, CONNECTED) == 2
+    assert ours.differing_by_peer == {2: ("noop",)}
+    assert ours.find_differing("noop", [1]) is None
+    assert ours.find_differing("noop", CONNECTED) == 2
+    assert ours.find_differing("add member", CONNECTED) is None
+    assert ours.describe_engines(1) is None
     assert "sqlite 2." in str(ours.describe_engines(2))
     ours.record_peer(2, same)  # the peer was upgraded
-    assert ours.find_incapable("noop", 0, CONNECTED) is None
+    assert ours.find_differing("noop", CONNECTED) is None
+    assert ours.differing_by_peer == {}
 
 
 def other_version(code: Callable[..., Any]) -> Capabilities:

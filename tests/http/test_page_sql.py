@@ -58,6 +58,13 @@ def test_statements_are_executed_and_results_drawn(address: str) -> None:
         expect(page.locator("#sql-state")).to_have_text("tentative")
         if SCREENSHOT is not None:
             page.locator("#sql").screenshot(path=Path(SCREENSHOT))
+        execute(page, "SELECT 9007199254740993, -9007199254740993, 9.5, x'00ff'", "weak")
+        expect(rows).to_have_count(1)
+        cells = rows.nth(0).locator("td")
+        assert cells.all_inner_texts() == [
+            *("9007199254740993", "-9007199254740993"),
+            *("9.5", "blob AP8="),
+        ]
         execute(page, "UPDATE item SET name = 'milk'", "weak")
         expect(page.locator("#sql-state")).to_have_text("stable")
         execute(page, "SELEC 1", "weak")

@@ -57,6 +57,27 @@ async def test_malformed_bodies_and_statements_are_problems(
         assert detail in response.body["detail"]
 
 
+async def test_large_integers_are_tagged_on_request(tmp_path: Path) -> None:
+    large = 2**53 + 1
+    tagged = {"$integer": str(large)}
+    create = "CREATE TABLE item(id INTEGER PRIMARY KEY, number INTEGER)"
+    insert = {"sql": "INSERT INTO item VALUES (?, 7) RETURNING *", "parameters": [tagged]}
+    query = {"sql": "SELECT id FROM item WHERE id = :id", "parameters": {"id": tagged}}
+    async with http_cluster(tmp_path, replicas=1, datatype="sql") as http:
+        await http.post("/sql?consistency=strong", {"statements": [create]})
+        path = "/sql?integers=tagged"
+        inserted = await http.post(f"{path}&consistency=strong", {"statements": [insert]})
+        assert inserted.body["value"][0]["rows"] == [[tagged, 7]]
+        assert inserted.body["value"][0]["last_row_id"] == tagged
+        call = await http.get(inserted.headers["Location"])
+        assert call.body["responses"][-1]["value"] == inserted.body["value"]
+        read = await http.post(path, {"statements": [query]})
+        assert read.body["value"][0]["rows"] == [[tagged]]
+        plain = await http.post("/sql?integers=number", {"statements": [query]})
+        assert plain.body["value"][0]["rows"] == [[large]]
+        assert (await http.post("/sql?integers=text", {"statements": [query]})).status == 400
+
+
 async def test_only_data_types_with_sql_have_the_path(tmp_path: Path) -> None:
     async with http_cluster(tmp_path / "sql", replicas=1, datatype="sql") as http:
         path = (await http.get("/openapi.json")).body["paths"]["/sql"]["post"]

@@ -15,7 +15,7 @@ from aiohttp import web
 from creekdb.errors import BadValue, UnknownName
 from creekdb.http import openapi, requests, sql
 from creekdb.http.backend import ReplicaBackend
-from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall, response_body
+from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall
 from creekdb.http.changes import ChangeEvents
 from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.http.page.routes import CORS_HEADERS, PageRoutes
@@ -166,17 +166,25 @@ class HttpApi:
             operation = self._operations.find(request.match_info["name"])
         except UnknownName as error:
             raise HttpProblem(RejectReason.UNKNOWN_OPERATION, str(error)) from error
-        return await self._call(request, lambda body: (operation, operation.arguments(body)))
+        invocation = requests.parse_invoke_request(request, self._limits)
+        return await self._call(
+            request, invocation, lambda body: (operation, operation.arguments(body))
+        )
 
     async def execute_sql(self, request: web.Request) -> web.StreamResponse:
         """Execute the SQL statements of the body as one transaction."""
-        return await self._call(request, partial(sql.parse_statements, self._operations))
+        invocation = requests.parse_sql_request(request, self._limits)
+        return await self._call(
+            request, invocation, partial(sql.parse_statements, self._operations)
+        )
 
     async def _call(
-        self, request: web.Request, parse: Callable[[Any], tuple[OperationSpec, tuple[Any, ...]]]
+        self,
+        request: web.Request,
+        invocation: InvokeRequest,
+        parse: Callable[[Any], tuple[OperationSpec, tuple[Any, ...]]],
     ) -> web.StreamResponse:
         """Call the operation that `parse` finds in the body of the request."""
-        invocation = requests.parse_invoke_request(request, self._limits)
         body = await requests.read_json_body(request, self._limits)
         try:
             operation, arguments = parse(body)
@@ -195,7 +203,9 @@ class HttpApi:
             after=invocation.after,
             wait_ms=max(1, int(invocation.timeout_s * 1000)),
         )
-        call = HttpCall(invocation.client, message, has_single_response)
+        call = HttpCall(
+            invocation.client, message, has_single_response, invocation.has_tagged_integers
+        )
         call.start(self._backend.sources.dispatcher)
         await call.wait_issued()
         if call.rejection is not None:
@@ -220,7 +230,11 @@ class HttpApi:
         if call.has_single_response:  # no further response can be requested
             self.calls.remove(call)
             headers = {}
-        body = {"call": call.id, "operation": call.request.operation, **response_body(response)}
+        body = {
+            "call": call.id,
+            "operation": call.request.operation,
+            **call.response_body(response),
+        }
         if response.outcome.error is not None:
             reason, error = RejectReason.OPERATION_RAISED, body.pop("error")
             is_last = response.kind in LAST_KINDS
@@ -283,7 +297,7 @@ class HttpApi:
                 if response is None:
                     await stream.write(b": keepalive\n\n")
                 else:
-                    await stream.write(sse_event(response.kind, response_body(response)))
+                    await stream.write(sse_event(response.kind, call.response_body(response)))
             if call.rejection is not None:
                 await stream.write(
                     sse_event(call.rejection.reason, RejectedCall(call.rejection).body())

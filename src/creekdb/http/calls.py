@@ -14,7 +14,7 @@ import msgspec
 from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.calls.dispatcher import CallDispatcher, ClientCalls
-from creekdb.wire.json_values import to_json
+from creekdb.wire.json_values import tag_integers, to_json
 from creekdb.wire.messages import CallRequest, Rejected
 from creekdb.wire.reject_reason import RejectReason
 
@@ -25,25 +25,24 @@ LAST_KINDS: Final = frozenset((ResponseKind.STABLE, ResponseKind.FINAL))
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def response_body(response: Response) -> dict[str, Any]:
-    return {
-        "kind": response.kind,
-        "value": to_json(response.outcome.value),
-        "error": response.outcome.error,
-        "changed": response.changed,
-    }
-
-
 class HttpCall:
     """One call, and the `ResponseSink` that its responses are sent to."""
 
-    def __init__(self, client: str, request: CallRequest, has_single_response: bool) -> None:
-        """`has_single_response`: True for a weak read-only call."""
+    def __init__(
+        self,
+        client: str,
+        request: CallRequest,
+        has_single_response: bool,
+        has_tagged_integers: bool = False,
+    ) -> None:
+        """`has_single_response`: True for a weak read-only call. `has_tagged_integers`: True if
+        large integers of the responses are tagged (`creekdb.wire.json_values`)."""
         self.client = client
         self.token = ""  # HTTP calls cannot change the membership
         self.not_joined_reason = RejectReason.NOT_READY
         self.request = request
         self.has_single_response = has_single_response
+        self._has_tagged_integers = has_tagged_integers
         self.id = ""
         self.responses: list[Response] = []
         self.dropped_responses = 0
@@ -108,7 +107,17 @@ class HttpCall:
             "operation": self.request.operation,
             "consistency": "strong" if self.request.strong else "weak",
             "over": self.is_finished,
-            "responses": [response_body(each) for each in self.responses],
+            "responses": [self.response_body(each) for each in self.responses],
+        }
+
+    def response_body(self, response: Response) -> dict[str, Any]:
+        """Return one of the responses as JSON."""
+        value = to_json(response.outcome.value)
+        return {
+            "kind": response.kind,
+            "value": tag_integers(value) if self._has_tagged_integers else value,
+            "error": response.outcome.error,
+            "changed": response.changed,
         }
 
     async def wait_changed(self) -> None:

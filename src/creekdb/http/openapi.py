@@ -14,6 +14,7 @@ from creekdb.http.requests import (
     HttpLimits,
     RequestParameter,
     invoke_parameters,
+    sql_parameters,
     state_parameters,
 )
 from creekdb.http.responses import EVENT_STREAM, PROBLEM_CONTENT_TYPE
@@ -156,7 +157,8 @@ def openapi_document(
         for name, each in operations.by_name.items()
     }
     if sql.is_supported(operations):
-        operation = _operation_path(operations.by_name[sql.CHANGING_OPERATION], call_parameters)
+        parameters = _parameters(sql_parameters(limits))
+        operation = _operation_path(operations.by_name[sql.CHANGING_OPERATION], parameters)
         paths[sql.PATH] = {"post": {**operation, **sql.path_description(_content)}}
     return {
         "openapi": "3.1.0",

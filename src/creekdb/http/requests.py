@@ -158,6 +158,22 @@ def invoke_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
     )
 
 
+_TAGGED: Final = "tagged"
+
+
+@cache
+def sql_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
+    return (
+        *invoke_parameters(limits),
+        RequestParameter(
+            "integers",
+            {"type": "string", "enum": ["number", _TAGGED], "default": "number"},
+            'Form of the integers beyond 53 bits in responses: numbers, or `{"$integer": "…"}` '
+            "for clients that round such numbers, such as JavaScript.",
+        ),
+    )
+
+
 @cache
 def state_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
     limit = {"maximum": limits.items_max, "default": limits.items_default}
@@ -246,6 +262,7 @@ class InvokeRequest(NamedTuple):
     client: str
     number: int
     after: tuple[Dot, ...]
+    has_tagged_integers: bool
 
 
 class StateRequest(NamedTuple):
@@ -293,14 +310,22 @@ async def read_json_body(request: web.Request, limits: HttpLimits) -> Any:
 
 
 def parse_invoke_request(request: web.Request, limits: HttpLimits) -> InvokeRequest:
-    query = _parse_query(request, invoke_parameters(limits))
+    return _invoke_request(_parse_query(request, invoke_parameters(limits)))
+
+
+def parse_sql_request(request: web.Request, limits: HttpLimits) -> InvokeRequest:
+    return _invoke_request(_parse_query(request, sql_parameters(limits)))
+
+
+def _invoke_request(query: dict[str, Any]) -> InvokeRequest:
     strong = query["consistency"] == "strong"
     default_wait = ResponseKind.STABLE if strong else ResponseKind.TENTATIVE
     wait = ResponseKind(query.get("wait", default_wait))
     client, number = query.get(CLIENT_HEADER, ""), int(query.get(CALL_NUMBER_HEADER, 0))
     dots = query["after"].split(",") if "after" in query else ()
     after = tuple(Dot(*map(int, dot.split("."))) for dot in dots)
-    return InvokeRequest(strong, wait, query["timeout"], client, number, after)
+    is_tagged = query.get("integers") == _TAGGED
+    return InvokeRequest(strong, wait, query["timeout"], client, number, after, is_tagged)
 
 
 def parse_state_request(request: web.Request, limits: HttpLimits) -> StateRequest:

@@ -9,7 +9,7 @@ from creekdb.http.schema import Schema
 from creekdb.protocol.request import Operation, Outcome
 from creekdb.sql.statements import leading_word
 from creekdb.wire.deduplication import describe_call, unwrap_call
-from creekdb.wire.json_values import from_json
+from creekdb.wire.json_values import from_json, untag_integer
 
 PATH: Final = "/sql"
 CHANGING_OPERATION: Final = "transaction"
@@ -18,7 +18,8 @@ STATEMENT_KEYS: Final = frozenset(("sql", "parameters"))
 _READING_WORDS: Final = frozenset(("SELECT", "VALUES", "PRAGMA", "EXPLAIN"))
 _PARAMETERS_SCHEMA: Final[Schema] = {
     "type": ["array", "object"],
-    "description": "Values of `?`, or values of `:name` by name.",
+    "description": "Values of `?`, or values of `:name` by name. An integer may also have the form "
+    '`{"$integer": "…"}`.',
 }
 BODY_SCHEMA: Final[Schema] = {
     "type": "object",
@@ -123,8 +124,12 @@ def _statement(number: int, value: Any) -> tuple[str, Any]:
     if type(parameters) is not list and type(parameters) is not dict:
         raise BadValue(f"the parameters of statement {number} must be an array or an object")
     if type(parameters) is dict:
-        return value["sql"], {name: from_json(each) for name, each in parameters.items()}
-    return value["sql"], from_json(parameters)
+        return value["sql"], {name: _parameter(each) for name, each in parameters.items()}
+    return value["sql"], tuple([_parameter(each) for each in parameters])
+
+
+def _parameter(value: Any) -> Any:
+    return from_json(untag_integer(value))
 
 
 def _leading_word(text: str) -> str:

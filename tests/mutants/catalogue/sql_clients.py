@@ -108,6 +108,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "is_reading = any(",
     ),
     tested(
+        "http_never_tags_integers",
+        "large integers of SQL results are tagged on request",
+        "tests/http/test_sql.py::test_large_integers_are_tagged_on_request",
+        "http/requests.py",
+        'is_tagged = query.get("integers") == _TAGGED',
+        "is_tagged = False",
+    ),
+    tested(
         "another_engine_is_reported_as_busy",
         "replicas with different SQL engines are no reason for a retry",
         "tests/unit/dbapi/test_errors.py",

@@ -133,6 +133,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "base64.b64decode(value[BYTES_KEY])",
     ),
     tested(
+        "json_tags_no_integer_at_the_bound",
+        "an integer that a float would round is tagged",
+        JSON_TESTS,
+        JSON_VALUES,
+        "FLOAT_INTEGER_MAX: Final = 2**53 - 1",
+        "FLOAT_INTEGER_MAX: Final = 2**53 + 1",
+    ),
+    tested(
         "address_accepts_a_port_beyond_16_bits",
         "a port is at most 65,535",
         ADDRESS_TESTS,

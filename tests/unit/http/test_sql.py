@@ -1,9 +1,14 @@
 """SQL as text on the live page."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from creekdb.datatypes.sql import SQL
-from creekdb.http.sql import describe_operation, describe_outcome
+from creekdb.errors import BadValue
+from creekdb.http.operations import OperationCatalog
+from creekdb.http.sql import describe_operation, describe_outcome, parse_statements
 from creekdb.protocol.request import Operation, Outcome
 from creekdb.wire.deduplication import wrap_call
 
@@ -36,3 +41,18 @@ def test_calls_are_shown_as_their_statements(operation: Operation, text: str) ->
 )
 def test_results_are_shown_as_numbers_of_rows(outcome: Outcome, text: str) -> None:
     assert describe_outcome(outcome) == text
+
+
+@pytest.mark.parametrize("wrap", [lambda value: [1, value], lambda value: {"id": value}])
+def test_parameters_may_be_tagged_integers(wrap: Callable[[object], Any]) -> None:
+    def parameters(value: object) -> Any:
+        body = {"statements": [{"sql": "SELECT :id", "parameters": wrap(value)}]}
+        _, ((statement,),) = parse_statements(OperationCatalog(SQL), body)
+        return statement[1]
+
+    expected = wrap(-9007199254740993)
+    assert parameters({"$integer": "-9007199254740993"}) == (
+        tuple(expected) if isinstance(expected, list) else expected
+    )
+    with pytest.raises(BadValue, match="integer"):
+        parameters({"$integer": 9007199254740993})

@@ -37,7 +37,7 @@ export class SqlBox {
     const replica = Number(byId("sql-replica").value);
     const statements = splitStatements(byId("sql-text").value);
     if (!statements.length) return;
-    const address = `${this.cluster.at(replica).address}/sql?consistency=${strong ? "strong" : "weak"}&timeout=10`;
+    const address = `${this.cluster.at(replica).address}/sql?consistency=${strong ? "strong" : "weak"}&timeout=10&integers=tagged`;
     const headers = { "Content-Type": "application/json", ...credentials() };
     let response, result;
     try {
@@ -80,16 +80,20 @@ export function splitStatements(text) {
 
 function drawResult({ columns, rows, row_count: count }) {
   if (!columns.length) return createHtml("p", { class: "note" }, count === 1 ? "1 row changed" : `${count} rows changed`);
-  const isNumber = (n) => rows.length && rows.every((row) => typeof row[n] === "number");
-  const head = createHtml("tr", {}, ...columns.map((each, n) => createHtml("th", { scope: "col", class: isNumber(n) ? "n" : null }, each)));
+  const hasNumbers = (n) => rows.length && rows.every((row) => isNumber(row[n]));
+  const head = createHtml("tr", {}, ...columns.map((each, n) => createHtml("th", { scope: "col", class: hasNumbers(n) ? "n" : null }, each)));
   const body = rows.slice(0, ROWS_MAX).map((row) => createHtml("tr", {}, ...row.map(drawCell)));
   const table = createHtml("table", {}, createHtml("thead", {}, head), createHtml("tbody", {}, ...body));
   if (rows.length > ROWS_MAX) table.append(createHtml("caption", {}, `${ROWS_MAX} of ${rows.length} rows`));
   return table;
 }
 
+/** True for a number, and for an integer beyond 53 bits, which the replica tags. */
+const isNumber = (value) => typeof value === "number" || value?.$integer !== undefined;
+
 function drawCell(value) {
   if (value === null) return createHtml("td", { class: "note" }, "NULL");
+  if (isNumber(value)) return createHtml("td", { class: "n" }, String(value.$integer ?? value));
   if (typeof value === "object") return createHtml("td", {}, `blob ${value.$bytes}`);
-  return createHtml("td", { class: typeof value === "number" ? "n" : null }, String(value));
+  return createHtml("td", {}, value);
 }

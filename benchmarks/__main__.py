@@ -18,7 +18,7 @@ from benchmarks.result import Result
 from benchmarks.scale import FULL, QUICK, Scale
 from creekdb.execution.python_runtime import build_kind
 
-STYLES = {"ok": "green", "missed": "bold red", "reported": "dim"}
+STYLES = {"ok": "green", "missed": "bold red", "reported": "dim", "not measured": "yellow"}
 
 
 def measure(names: tuple[str, ...], scale: Scale) -> Iterator[Result]:
@@ -56,6 +56,8 @@ def table(results: list[Result]) -> Table:
 
 
 def _number(result: Result) -> str:
+    if result.value is None:
+        return "–"
     digits = 0 if result.exact or result.value >= 100 else 2
     return f"{result.value:,.{digits}f} {result.unit}"
 
@@ -87,7 +89,8 @@ def _show(results: list[Result], json_path: Path | None) -> None:
 )
 def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
     """Run all short benchmarks, or those with these names. Exits with 1 if a result misses its bar.
-    If a benchmark fails, the results of the earlier ones are shown.
+    A comparison with a program that is not installed is listed as not measured. If a benchmark
+    fails, the results of the earlier ones are shown.
 
     Example: python -m benchmarks order heal --quick
     """
@@ -96,6 +99,9 @@ def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
         results.extend(measure(names, QUICK if quick else FULL))
     finally:
         _show(results, json_path)
+    not_measured = [result.what for result in results if result.value is None]
+    if not_measured:
+        click.echo(f"not measured: {'; '.join(not_measured)}", err=True)
     missed = [result.what for result in results if result.missed]
     if missed:
         click.echo(f"missed: {'; '.join(missed)}", err=True)

@@ -26,7 +26,7 @@ from benchmarks.comparison import (
     running_systems,
 )
 from benchmarks.competitors import etcd, etcd_benchmark, etcd_check, pysyncobj
-from benchmarks.result import Benchmark, Result
+from benchmarks.result import Benchmark, Result, not_measured
 from benchmarks.scale import Scale
 from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE
 from creekdb.wire.event_loop import run_in_new_loop
@@ -106,7 +106,7 @@ def _throughputs(measurements: dict[str, Measurements]) -> Iterator[Result]:
             f"{ours.per_second:,.0f} {name} puts per second, {ours.cpu_us:.0f} µs of CPU each"
         )
         if theirs is None:
-            yield _not_measured(f"etcd's puts per {name} put", f"{own_text}; {etcd.MISSING}.")
+            yield not_measured(f"etcd's puts per {name} put", f"{own_text}; {etcd.MISSING}.")
             continue
         yield Result(
             what=f"etcd's puts per {name} put",
@@ -125,7 +125,7 @@ def _own_throughputs(
     for name in ("strong", "weak"):
         what = f"etcd's puts per {name} put, under its own generator"
         if generator is None:
-            yield _not_measured(what, f"{etcd_benchmark.MISSING}.")
+            yield not_measured(what, f"{etcd_benchmark.MISSING}.")
             continue
         yield Result(
             what=what,
@@ -142,7 +142,7 @@ def _packaged_throughputs(running: RunningSystems, scale: Scale) -> Iterator[Res
     if servers is None or program is None or not scale.includes_minute_runs:
         reason = "skipped: it takes a minute" if program else etcd_check.MISSING
         for what in titles:
-            yield _not_measured(what, f"{etcd.MISSING if servers is None else reason}.")
+            yield not_measured(what, f"{etcd.MISSING if servers is None else reason}.")
         return
     ours = [system for system in running.systems if system.name in names]
     put_load = PutLoad(etcd_check.CLIENTS, etcd_check.make_workload)
@@ -171,7 +171,7 @@ def _own_latencies(
 ) -> Result:
     what = "median latency of a weak put, relative to etcd's under its own generator"
     if generator is None:
-        return _not_measured(what, f"{etcd_benchmark.MISSING}.")
+        return not_measured(what, f"{etcd_benchmark.MISSING}.")
     return Result(
         what=what,
         explanation=f"{_OWN_GENERATOR}, {LIGHT_LOAD} puts per second: {generator.p50_ms:.2f} ms.",
@@ -188,7 +188,7 @@ def _latencies(
     what = "median latency of a weak put, relative to etcd's"
     theirs = measurements.get("etcd")
     if theirs is None:
-        return _not_measured(what, f"{own_text}; {etcd.MISSING}. {floor.describe()}.")
+        return not_measured(what, f"{own_text}; {etcd.MISSING}. {floor.describe()}.")
     etcd_ms = theirs.p50_ms(STRONG_STABLE)
     return Result(
         what=what,
@@ -201,7 +201,7 @@ def _latencies(
 def _pysyncobj(scale: Scale, strong: float) -> Iterator[Result]:
     what = "PySyncObj's puts per strong put"
     if not pysyncobj.is_installed():
-        yield _not_measured(what, "PySyncObj is not installed; 'make bench' installs it.")
+        yield not_measured(what, "PySyncObj is not installed; 'make bench' installs it.")
         return
     with tempfile.TemporaryDirectory(prefix=".live-", dir=Path.cwd()) as directory:
         theirs = pysyncobj.puts_per_second(Path(directory), scale.live_s, VALUE_BYTES, CLIENTS // 3)
@@ -210,10 +210,6 @@ def _pysyncobj(scale: Scale, strong: float) -> Iterator[Result]:
         explanation=f"PySyncObj, which does not sync: {theirs:,.0f} per second.",
         value=theirs / max(1e-9, strong),
     )
-
-
-def _not_measured(what: str, explanation: str) -> Result:
-    return Result(what=what, explanation=explanation, value=0.0, unit="")
 
 
 BENCHMARK = Benchmark("live", 10, measure)

@@ -20,7 +20,7 @@ from benchmarks.comparison import Measurements, PutLoad, System
 from benchmarks.competitors import postgres, rqlite
 from benchmarks.delayed_links import DelayedLinks
 from benchmarks.process_trees import cpu_seconds
-from benchmarks.result import Benchmark, Result
+from benchmarks.result import Benchmark, Result, not_measured
 from benchmarks.scale import Scale
 from creekdb.client import connect
 from creekdb.load.connection import ReplicaDialer
@@ -197,7 +197,7 @@ def measure(scale: Scale) -> Iterator[Result]:
     for competitor in COMPETITORS:
         if competitor not in installed:
             for title in competitor.titles:
-                yield Result(what=title, explanation=f"{competitor.missing}.", value=0.0, unit="")
+                yield not_measured(title, f"{competitor.missing}.")
     if not installed:
         return
     with (

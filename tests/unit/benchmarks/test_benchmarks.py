@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import __main__ as command
-from benchmarks import heal, replica, simulator
+from benchmarks import heal, live_sql, replica, simulator
 from benchmarks.registry import BENCHMARKS
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import TINY, Scale
@@ -177,6 +177,26 @@ def test_an_exact_bar_is_missed_from_both_sides() -> None:
     assert exact.verdict == "ok"
     assert msgspec.structs.replace(exact, value=2).missed
     assert msgspec.structs.replace(exact, value=4).missed
+
+
+def test_a_comparison_without_its_competitor_is_neither_held_nor_missed(
+    one_result: list[Result],
+) -> None:
+    one_result.append(msgspec.structs.replace(one_result[0], what="that", value=None))
+    result = CliRunner().invoke(command.main, [])
+
+    assert result.exit_code == 0
+    assert [each.verdict for each in one_result] == ["ok", "not measured"]
+    assert "not measured: that\n" in result.output
+
+
+def test_sql_is_not_measured_beside_missing_databases(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = [each._replace(is_installed=lambda: False) for each in live_sql.COMPETITORS]
+    monkeypatch.setattr(live_sql, "COMPETITORS", missing)
+    results = list(live_sql.BENCHMARK.measure(TINY))
+
+    assert len(results) == live_sql.BENCHMARK.results
+    assert {each.verdict for each in results} == {"not measured"}
 
 
 def test_an_unknown_name_is_a_usage_error() -> None:

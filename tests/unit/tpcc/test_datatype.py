@@ -1,11 +1,13 @@
-"""Responses without the numbers of orders."""
+"""Equality of the layouts, and responses without the numbers of orders."""
 
 from typing import Any
 
 import pytest
 
 from creekdb.tpcc import Population, datatype_on_population, without_order_numbers
+from creekdb.tpcc.schema import TABLES
 from tests.unit.execution.strategies import request
+from tests.unit.tpcc.tpcc_database import TpccDatabase, transaction_mix
 
 LINES = ((1, 1, 5), (2, 1, 5), (3, 1, 5), (4, 1, 5), (5, 1, 5))
 
@@ -65,3 +67,27 @@ def test_other_responses_are_unchanged(name: str) -> None:
     assert without_order_numbers(name, None) is None
     assert without_order_numbers("stock_level", 7) == 7
     assert without_order_numbers("payment", (1, 2)) == (1, 2)
+
+
+def test_sql_transactions_give_the_responses_and_rows_of_python_transactions() -> None:
+    databases = [TpccDatabase(layout, warehouses=1) for layout in ("rows", "sql")]
+    names = set()
+    for each in transaction_mix(databases[0], seed=5, count=60):
+        names.add(each.operation.name)
+        expected, outcome = (database.apply(each.operation) for database in databases)
+        assert outcome == expected
+    assert len(names) == 5
+    expected_rows, rows = (changed_rows(database) for database in databases)
+    assert len(rows) > 500
+    assert rows == expected_rows
+
+
+def changed_rows(database: TpccDatabase) -> dict[tuple[Any, ...], Any]:
+    """Return the rows that differ from the population, by table and key."""
+    found = {}
+    for key in database.overrides:
+        assert isinstance(key, tuple)
+        table, *row_key = key[1:] if key[0] == "sql" else key
+        if table in TABLES:
+            found[table, *row_key] = database.row(str(table), *map(int, row_key))
+    return found

@@ -9,7 +9,8 @@
         cursor.outcome(wait=True).state          # "stable", or "changed"
 
 A strong connection, the default, commits serializable transactions. A transaction that concurrent
-operations have overtaken raises `SerializationFailure`, with SQLSTATE 40001; retry it.
+operations have overtaken raises `SerializationFailure`, with SQLSTATE 40001; retry it. Keep
+transactions short: each statement executes those before it again. `executemany` is one statement.
 """
 
 from typing import Final

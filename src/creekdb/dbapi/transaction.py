@@ -2,7 +2,8 @@
 
 Rules:
 - A statement runs as a read-only operation at the connected replica. That operation executes all
-  statements of the transaction again, so that the new one sees the changes of the earlier ones.
+  statements of the transaction again, so that the new one sees the changes of the earlier ones. No
+  replica keeps an open transaction, and n statements cost n(n + 1) / 2 executions before COMMIT.
 - A transaction is strong if one of its statements is. An earlier statement that would now have
   another result fails a strong transaction. All its results thus come from one state.
 - COMMIT sends the statements in one operation. A strong one takes effect only if every statement

@@ -75,7 +75,7 @@ def fuzz(
         metavar="NAMES",
     ),
     datatype: str | None = option(
-        "Ready-made data type of every run.  [default: drawn by each seed]",
+        "Ready-made data type of every run, such as sql.  [default: drawn by each seed, never sql]",
         metavar="NAME",
     ),
     debug: bool = option("Repeat each run, and execute every operation twice."),

@@ -65,6 +65,10 @@ BATCH_FEATURE: Final = "batch"
 STAGING_FEATURE: Final = "staging"
 """Feature of a replica that executes the operations of `creekdb.wire.staging`."""
 
+APPLICATION_BYTES_FEATURE: Final = "application_bytes"
+"""Feature of a replica that executes applications of a bounded number of bytes
+(`creekdb.wire.sink_ledgers`)."""
+
 OperationArity: TypeAlias = tuple[str, int, int | None]
 """Name of an operation, and the minimum and maximum number of arguments. None means no maximum."""
 

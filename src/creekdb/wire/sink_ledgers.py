@@ -7,9 +7,12 @@ ignored. So neither a repeated task nor a repeated batch has an effect, and thei
 
 Rules:
 
-- One application executes a bounded number of rows within the step limit. If rows remain, it keeps
-  the plan and its progress in the ledger, and the next application continues. Until the batch is
-  complete, its plan stays the same: a repeated batch with other tokens continues the first one.
+- One application executes a bounded number of rows within the step limit, and writes a bounded
+  number of bytes beyond its first row. If rows remain, it keeps the plan and its progress in the
+  ledger, and the next application continues. Until the batch is complete, its plan stays the same:
+  a repeated batch with other tokens continues the first one.
+- A batch is known by its number only. Rows that are sent under the number of a complete batch are
+  ignored, even if they differ from the rows of that batch.
 - An application takes effect as a whole. An atomic one fails if rows would remain.
 - A row whose operation raises an error fails the application, or is kept as a rejected row.
 - A ledger belongs to one query. Batches of another query, whose numbers start anew, are an error.
@@ -23,6 +26,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from creekdb.execution.keys import RESERVED_PREFIXES, SINKS_PREFIX, collation_key, prefix_range
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT, View
@@ -32,6 +37,8 @@ from creekdb.wire.batches import BATCH_CALLS_MAX, BatchView
 
 ROWS_MAX: Final = BATCH_CALLS_MAX
 """Number of rows that one application executes, at most. Other operations wait meanwhile."""
+APPLICATION_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Size of the writes of one application, without those of its last row, in bytes."""
 REJECTED_READ_MAX: Final = 1000
 """Number of rejected rows in one response, at most."""
 UNNAMED_PREFIX: Final = "~"
@@ -42,6 +49,8 @@ ROW_CHARS_MAX: Final = 200
 LEDGERS: Final = "ledgers"
 CHUNKS: Final = "rows"
 REJECTED: Final = "rejected"
+
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 Row: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = tuple[Row, ...]
@@ -123,6 +132,9 @@ class Application(NamedTuple):
     is_atomic: bool = False
     keeps_rejected: bool = False
     """True if a row whose operation raises is kept as a rejected row."""
+    bytes_max: int = 0
+    """Bound for the size of the writes, in bytes, or 0 for none. Added by the replica that issues
+    the application, once all members execute it alike."""
 
 
 class ApplicationResult(NamedTuple):
@@ -178,8 +190,9 @@ def run_application(executor: RowExecutor, request: Request, view: View) -> Exec
     if application.is_atomic and not is_complete:
         return failure(
             f"TooManyRows: batch {progress.batch} needs more than one application of "
-            f"{application.rows_max} rows or {executor.steps} steps; make batches smaller, "
-            "or give up atomic=true"
+            f"{application.rows_max} rows, {executor.steps} steps or "
+            f"{application.bytes_max or APPLICATION_BYTES_MAX} bytes; make batches smaller, or "
+            "give up atomic=true"
         )
     ledger = Ledger(
         request.timestamp,
@@ -215,6 +228,8 @@ class _ApplicationRun:
         self._progress = progress
         self._rows_left = application.rows_max
         self._steps_left = executor.steps
+        self._bytes_left = application.bytes_max
+        """Bytes that may be written, if the application has a bound for them."""
         self.writes: dict[Key, Any] = {}
         self._view = BatchView(view, self.writes)
         self.read_count = 0
@@ -228,11 +243,16 @@ class _ApplicationRun:
             if progress.chunk >= chunk_count:
                 progress = progress._replace(token=progress.token + 1, chunk=0)
                 continue
-            if self._rows_left <= 0 or self._steps_left <= 0:
+            if self._rows_left <= 0 or self._is_full:
                 break
             self._progress = progress
             progress = self._apply_chunk(token)
         return progress
+
+    @property
+    def _is_full(self) -> bool:
+        """True if the step limit or the bound for the size is reached."""
+        return self._steps_left <= 0 or (self._bytes_left <= 0 and self._application.bytes_max > 0)
 
     def _apply_chunk(self, token: str) -> Progress:
         """Execute rows of the next chunk, and return the progress after them."""
@@ -266,20 +286,24 @@ class _ApplicationRun:
         return progress._replace(chunk=progress.chunk + 1, row=0)
 
     def _apply_together(self, chunk: Chunk, rows: Rows) -> int:
-        """Execute all rows in one transaction. Return their number, or 0 if one raises."""
+        """Execute all rows in one transaction. Return their number, or 0 if one raises, or if they
+        write more than remains."""
         execution = self._executor.run_rows(
             self._request, chunk.operation, chunk.leading, rows, self._view
         )
         if execution.outcome.error is not None or reserved_write(execution) is not None:
             return 0
-        self._record(execution)
+        size = self._measure(execution.writes)
+        if size > self._bytes_left and len(rows) > 1:
+            return 0
+        self._record(execution, size)
         return len(rows)
 
     def _apply_one_by_one(self, chunk: Chunk, rows: Rows, rejected: int) -> tuple[int, int]:
-        """Execute rows within the step limit. Return how many were executed, and succeeded."""
+        """Execute rows within the limits. Return how many were executed, and succeeded."""
         applied = 0
         for index, row in enumerate(rows):
-            if index and self._steps_left <= 0:
+            if index and self._is_full:
                 return index, applied
             execution = self._executor.run_as(
                 self._request, chunk.operation, chunk.leading + row, self._view
@@ -287,7 +311,7 @@ class _ApplicationRun:
             error = execution.outcome.error or reserved_write(execution)
             if error is None:
                 applied += 1
-                self._record(execution)
+                self._record(execution, self._measure(execution.writes))
                 continue
             if not self._application.keeps_rejected:
                 number = self._progress.applied + rejected + index + 1
@@ -296,17 +320,23 @@ class _ApplicationRun:
             self._keep_rejected(rejected + index - applied, row, error)
         return len(rows), applied
 
-    def _record(self, execution: ExecutionResult) -> None:
+    def _measure(self, writes: dict[Key, Any]) -> int:
+        """Return the size of these writes in bytes, or 0 if the application has no bound."""
+        return len(_encode(tuple(writes.items()))) if self._application.bytes_max else 0
+
+    def _record(self, execution: ExecutionResult, size: int) -> None:
         assert not execution.blind_adds, "an addition in a batch reads the register"
         self.read_count += execution.read_count
         self.scan_count += execution.scan_count
         steps = execution.read_count + execution.scan_count + len(execution.writes)
         self._steps_left -= max(steps, 1)
+        self._bytes_left -= size
         self.writes.update(execution.writes)
 
     def _keep_rejected(self, number: int, row: Row, error: str) -> None:
         key = (SINKS_PREFIX, REJECTED, self._application.sink, self._progress.batch, number)
         self.writes[key] = (row, error)
+        self._bytes_left -= self._measure({key: (row, error)})
 
 
 def describe_row(row: Row) -> str:

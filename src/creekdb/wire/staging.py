@@ -38,7 +38,8 @@ from creekdb.wire.sink_ledgers import (
 STAGE: Final = "creek.stage"
 """Operation that stages one chunk: token, number, operation, leading arguments, rows, rejected."""
 APPLY: Final = "creek.apply"
-"""Operation that applies rows of a batch. Its arguments are those of `Application`."""
+"""Operation that applies rows of a batch. Its arguments are those of `Application`, without the
+bound in bytes if it is none."""
 READ_LEDGER: Final = "creek.ledger"
 """Operation that returns the ledger of a sink, or None."""
 READ_REJECTED: Final = "creek.rejected"
@@ -72,6 +73,17 @@ def expire_staged(before_us: int, *cursor: Any) -> Operation:
     It returns the number of deleted registers, and the components of the register to continue at.
     """
     return Operation(EXPIRE_STAGED, (before_us, *cursor))
+
+
+def bounded_application(operation: Operation, bytes_max: int) -> Operation:
+    """Return an application with this bound for its writes, in bytes, or none if it is 0."""
+    arguments = operation.arguments[: len(_KINDS[APPLY])]
+    return Operation(APPLY, (*arguments, bytes_max) if bytes_max else arguments)
+
+
+def _is_bounded(operation: Operation) -> bool:
+    name, arguments = operation.name, operation.arguments
+    return name == APPLY and len(arguments) == len(_KINDS[APPLY]) + 1 and type(arguments[-1]) is int
 
 
 def run_staging(executor: RowExecutor, request: Request, view: View) -> ExecutionResult:
@@ -108,6 +120,8 @@ def describe_bad_arguments(operation: Operation) -> str | None:
     kinds = _KINDS[operation.name]
     if operation.name == EXPIRE_STAGED:
         arguments = arguments[:1]  # a cursor may follow
+    elif _is_bounded(operation):
+        arguments = arguments[:-1]
     if len(arguments) != len(kinds):
         return f"takes {len(kinds)} arguments, not {len(arguments)}"
     for number, (argument, kind) in enumerate(zip(arguments, kinds, strict=True), 1):

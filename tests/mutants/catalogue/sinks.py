@@ -52,7 +52,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "an application executes no more steps than one operation may",
         f"{STAGING_TESTS}::test_an_application_executes_no_more_steps_than_one_operation_may",
         LEDGERS,
-        "            if index and self._steps_left <= 0:",
+        "            if index and self._is_full:",
         "            if False:",
     ),
     tested(
@@ -167,5 +167,21 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "pipeline/source/dead_letters.py",
         'return f"{short}~{digest}"',
         'return f"{short}~"',
+    ),
+    tested(
+        "application_writes_any_number_of_bytes",
+        "an application writes a bounded number of bytes",
+        f"{STAGING_TESTS}::test_an_application_writes_a_bounded_number_of_bytes",
+        LEDGERS,
+        "self._bytes_left <= 0 and self._application.bytes_max > 0",
+        "False",
+    ),
+    tested(
+        "application_has_a_bound_that_a_member_lacks",
+        "all members execute an application alike",
+        "tests/unit/server/calls/test_dispatcher.py",
+        "server/calls/admission_control.py",
+        "return APPLICATION_BYTES_MAX if is_supported else 0",
+        "return APPLICATION_BYTES_MAX",
     ),
 )

@@ -16,7 +16,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 from creekdb.server.calls.capabilities import DeduplicatingDataType
-from creekdb.wire.sink_ledgers import ROWS_MAX, ApplicationResult
+from creekdb.wire.sink_ledgers import APPLICATION_BYTES_MAX, ROWS_MAX, ApplicationResult
 from creekdb.wire.staging import (
     APPLY,
     CLEAR_REJECTED,
@@ -25,6 +25,7 @@ from creekdb.wire.staging import (
     READ_LEDGER,
     READ_REJECTED,
     STAGE,
+    bounded_application,
     describe_bad_arguments,
     expire_staged,
 )
@@ -85,9 +86,11 @@ class Cluster:
         keep: bool = False,
         query: str = "",
         sink: str = "totals",
+        bytes_max: int = 0,
     ) -> ApplicationResult:
         arguments = (sink, query, batch, plan, rows_max, atomic, keep)
-        return ApplicationResult(*self.call(APPLY, *arguments))
+        application = bounded_application(Operation(APPLY, arguments), bytes_max)
+        return ApplicationResult(*self.call(APPLY, *application.arguments))
 
     def failure(self, batch: int, *plan: tuple[str, int], **options: Any) -> str:
         with pytest.raises(AssertionError) as raised:
@@ -164,6 +167,59 @@ def test_an_application_executes_no_more_steps_than_one_operation_may() -> None:
         applied.append(cluster.apply(0, token).applied)
     assert max(later - earlier for earlier, later in pairwise(applied)) <= TALLY.steps
     assert len(cluster.registers()) == 200
+
+
+@TALLY.operation
+def fill(tx: Transaction, key: str, size: int) -> None:
+    tx.put(key, "x" * size)
+
+
+def fill_rows(cluster: Cluster, *chunks: tuple[tuple[str, int], ...]) -> tuple[str, int]:
+    for number, rows in enumerate(chunks):
+        cluster.call(STAGE, "t", number, "fill", (), rows, ())
+    return "t", len(chunks)
+
+
+def test_an_application_writes_a_bounded_number_of_bytes() -> None:
+    """A row may write more than it has, so the writes are measured, not the rows."""
+    cluster = Cluster()
+    rows = [(f"k{number}", 1_000) for number in range(12)]
+    token = fill_rows(cluster, (*rows[:6], ("large", 9_000)), tuple(rows[6:]))
+    sizes: list[int] = []
+    while sum(sizes) < 13:
+        before = cluster.registers()
+        result = cluster.apply(0, token, bytes_max=3_000)
+        written = {key: each for key, each in cluster.registers().items() if key not in before}
+        sizes.append(len(written))
+        assert sum(map(len, list(written.values())[:-1])) <= 3_000, "beyond the last row"
+    assert sizes == [3, 3, 1, 3, 3]
+    assert result == (True, True, 13, 0)
+    assert cluster.staged() == []
+
+
+def test_an_application_keeps_rejected_rows_of_bounded_size() -> None:
+    cluster = Cluster()
+    rows = tuple((f"{number}" * 1_000, -1) for number in range(6))
+    token = cluster.stage("t", rows)
+    rejected = [cluster.apply(0, token, keep=True, bytes_max=2_500).rejected for _ in range(3)]
+    assert rejected == [3, 6, 6]
+
+
+def test_an_atomic_batch_that_writes_too_much_fails_without_effect() -> None:
+    cluster = Cluster()
+    token = fill_rows(cluster, (("a", 2_000), ("b", 2_000), ("c", 1)))
+    error = cluster.failure(0, token, bytes_max=3_000, atomic=True)
+    assert "TooManyRows" in error
+    assert "or 3000 bytes; make batches smaller" in error
+    assert cluster.registers() == {}
+    assert cluster.apply(0, token, bytes_max=9_000, atomic=True).applied == 3
+
+
+def test_an_application_of_an_earlier_release_has_no_bound_in_bytes() -> None:
+    """Replicas of an earlier release execute it so, and all replicas must agree."""
+    cluster = Cluster()
+    token = fill_rows(cluster, (("a", APPLICATION_BYTES_MAX), ("b", 1)))
+    assert cluster.apply(0, token).is_complete
 
 
 def test_an_atomic_batch_that_needs_several_applications_fails_without_effect() -> None:

@@ -29,9 +29,15 @@ from creekdb.wire.deduplication import (
     QUERY_OUTCOME,
     wrap_call,
 )
-from creekdb.wire.messages import BATCH_FEATURE, STAGING_FEATURE, CallRequest
+from creekdb.wire.messages import (
+    APPLICATION_BYTES_FEATURE,
+    BATCH_FEATURE,
+    STAGING_FEATURE,
+    CallRequest,
+)
 from creekdb.wire.reject_reason import RejectReason
-from creekdb.wire.staging import CLIENT_STAGING_OPERATIONS
+from creekdb.wire.sink_ledgers import APPLICATION_BYTES_MAX
+from creekdb.wire.staging import APPLY, CLIENT_STAGING_OPERATIONS, bounded_application
 
 TENTATIVE_REQUESTS_MAX: Final = 1_000_000
 """Upper bound for the requests of all replicas that are not committed."""
@@ -325,7 +331,10 @@ class OperationResolver:
         if name == BATCH:
             return self._resolve_batch(request, client)
         if name in CLIENT_STAGING_OPERATIONS:
-            return resolve_staging(self.datatype, request)
+            operation = resolve_staging(self.datatype, request)
+            if name == APPLY:
+                return bounded_application(operation, self._application_bytes_max())
+            return operation
         if name.startswith(INTERNAL_PREFIX):
             known = self.datatype.operations
             raise UnknownName(f"operation of {self.datatype.name}", name, known)
@@ -338,6 +347,15 @@ class OperationResolver:
         if not client or self.datatype.is_readonly(name):
             return Operation(name, arguments)
         return Operation(DEDUPLICATED_CALL, (client, request.number, name, arguments))
+
+    def _application_bytes_max(self) -> int:
+        """Return the bound for the writes of an application, or 0 if a member may lack it.
+
+        A member of an earlier release would execute the application without the bound.
+        """
+        members = self._membership.configuration.replica_ids
+        is_supported = self._capabilities.is_supported(APPLICATION_BYTES_FEATURE, members)
+        return APPLICATION_BYTES_MAX if is_supported else 0
 
     def _resolve_batch(self, request: CallRequest, client: str) -> Operation:
         calls = request.arguments

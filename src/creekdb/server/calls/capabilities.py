@@ -147,6 +147,8 @@ class Capabilities:
             feature: set() for feature in (BATCH_FEATURE, STAGING_FEATURE)
         }
         """Per feature that clients may use, the peers that lack it."""
+        self._features: dict[int, frozenset[str]] = {}
+        """Features by replica, as it advertised them last."""
         self.missing_by_peer: dict[int, dict[str, Arity | None]] = {}
         """Per peer, the operations of this replica that the peer does not support, or supports with
         other numbers of arguments (its arity). Peers with all operations have no entry."""
@@ -168,6 +170,13 @@ class Capabilities:
         """Return the digests of the code of the advertised operations."""
         return tuple([self._digests.get(name, NO_DIGEST) for name, *_ in self.advertisement()])
 
+    def record_features(self, replica: int, features: Iterable[str]) -> None:
+        self._features[replica] = frozenset(features)
+
+    def is_supported(self, feature: str, replicas: Iterable[int]) -> bool:
+        """True if all these replicas have advertised the feature. An unknown replica has not."""
+        return all(feature in self._features.get(each, ()) for each in replicas)
+
     def record_peer(
         self,
         replica: int,
@@ -176,6 +185,8 @@ class Capabilities:
         code_digests: Iterable[bytes] = (),
     ) -> None:
         """Record the operations of a peer. A peer that lists none is assumed to support all."""
+        features = frozenset(features)
+        self.record_features(replica, features)
         for feature, lacking in self.peers_without.items():
             if feature in features:
                 lacking.discard(replica)

@@ -85,6 +85,7 @@ from creekdb.wire.counters import ServerCounter
 from creekdb.wire.dev_control import DevControl
 from creekdb.wire.event_log import EventLog, EventName, configure_logging
 from creekdb.wire.messages import (
+    APPLICATION_BYTES_FEATURE,
     BATCH_FEATURE,
     CHANGES_FEATURE,
     IDENTITY_FEATURE,
@@ -380,10 +381,12 @@ class Server:
                 IDENTITY_FEATURE,
                 BATCH_FEATURE,
                 STAGING_FEATURE,
+                APPLICATION_BYTES_FEATURE,
                 *([CHANGES_FEATURE] if config.keeps_changes else ()),
             ),
             code_digests=capabilities.code_digests(),
         )
+        capabilities.record_features(config.replica, hello.features)
         ports = PeerPorts(
             receive=self._receive,
             new_loader=replica.view.new_state_loader,

@@ -25,8 +25,15 @@ from creekdb.server.observability.latency import CallLatencies
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.driver import EffectListener
 from creekdb.server.security.authentication import AccessTokens
-from creekdb.wire.messages import CallRequest, OperationArity, Rejected
+from creekdb.wire.messages import (
+    APPLICATION_BYTES_FEATURE,
+    CallRequest,
+    OperationArity,
+    Rejected,
+)
 from creekdb.wire.reject_reason import RejectReason
+from creekdb.wire.sink_ledgers import APPLICATION_BYTES_MAX
+from creekdb.wire.staging import APPLY
 
 DEPENDENCY = Dot(1, 7)
 TENTATIVE, STABLE, FINAL = ResponseKind.TENTATIVE, ResponseKind.STABLE, ResponseKind.FINAL
@@ -364,3 +371,27 @@ async def test_only_many_calls_that_wait_for_their_commit_are_an_overload(
 
     assert (admission.rejection(strong=False, local_read=False) is not None) is is_rejected
     assert admission.rejection(strong=False, local_read=True) is None
+
+
+@pytest.mark.parametrize("features", [(), (APPLICATION_BYTES_FEATURE,)])
+def test_applications_have_a_bound_in_bytes_once_all_members_have_it(
+    features: tuple[str, ...],
+) -> None:
+    """A member of an earlier release would execute the application otherwise."""
+    fixture = DispatcherFixture()
+    fixture.replica.configuration = Configuration(0, ((0, "h:1"), (1, "h:2")))
+    resolver = OperationResolver(
+        fixture.capabilities,
+        AccessTokens(ServerConfig(members={0: "127.0.0.1:1"}).security),
+        fixture.replica,
+    )
+    arguments = ("totals", "", 1, (), 5, False, False)
+    request = CallRequest(1, APPLY, arguments, True)
+    fixture.capabilities.record_features(0, (APPLICATION_BYTES_FEATURE,))
+    assert resolver.resolve(request, "", "") == Operation(APPLY, arguments)  # 1 is unknown
+    fixture.capabilities.record_peer(1, (), features)
+
+    bound = (APPLICATION_BYTES_MAX,) if features else ()
+    assert resolver.resolve(request, "", "") == Operation(APPLY, (*arguments, *bound))
+    own_bound = CallRequest(1, APPLY, (*arguments, 2**60), True)
+    assert resolver.resolve(own_bound, "", "") == Operation(APPLY, (*arguments, *bound))

@@ -12,6 +12,7 @@ from creekdb.client import (
     ChangePosition,
     ChangeStream,
     Database,
+    NotDone,
     StagedChange,
     TableChange,
 )
@@ -186,15 +187,17 @@ async def test_a_replica_that_lost_its_disk_copies_the_changes_before_its_snapsh
                 changes = await all_changes(db, 1)
             assert [each.arguments[1] for each in changes] == list(range(60))
             return
-        async with cluster.client(2) as db:
+        async with cluster.client(2, patience=0.2) as db:
             with pytest.raises(ChangesExpired, match="not kept by this replica") as expired:
                 await all_changes(db, 1)
-            kept = await all_changes(db)
-            assert kept[0].index >= expired.value.first_index
+            with pytest.raises(NotDone, match="lacks the changes from 1 to"):
+                await all_changes(db, "earliest")
+            kept = await all_changes(db, expired.value.first_index)
             assert [each.arguments[1] for each in kept][-10:] == list(range(50, 60))
         async with cluster.client(2, 0) as db:  # the stream goes to the replica that has them
-            changes = await all_changes(db, 1)
-        assert [each.arguments[1] for each in changes] == list(range(60))
+            for start in (1, "earliest"):
+                changes = await all_changes(db, start)
+                assert [each.arguments[1] for each in changes] == list(range(60))
 
 
 async def test_a_prefix_selects_the_changes_of_matching_keys(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
         print(change.index, change.operation, change.writes)
 
 The stream requests one part after another, and reads the next one only when the program has taken
-all changes of the last. So its memory is bounded, and a slow program slows nothing but itself. If
+all changes of the last. So its memory is bounded by the size of a part or of the largest change,
+and a slow program slows nothing but itself. A change that exceeds a message arrives in pieces. If
 its replica fails, does not keep the changes or has not reached them yet, the stream continues at
 another replica, with neither a gap nor a repetition.
 """
@@ -35,6 +36,7 @@ from creekdb.protocol.values import freeze
 from creekdb.wire import messages
 from creekdb.wire.changes import EARLIEST, LATEST, Change, decode_changes, parse_start
 from creekdb.wire.messages import TableDescription
+from creekdb.wire.pieces import PieceAssembler
 from creekdb.wire.reject_reason import RejectReason, reject_rule
 from creekdb.wire.table_changes import make_table_change
 from creekdb.wire.tentative import TENTATIVE_VIEW, VIEWS, StageTracker
@@ -125,6 +127,8 @@ class ChangeStream(AsyncIterator[Change]):
         """Received changes in reverse order."""
         self._stop_index: int | None = None
         """Index of the last change of a stream that does not follow."""
+        self._pieces = PieceAssembler()
+        """Pieces of the next change, if it exceeds a message."""
         self._part_count = 0
         """Number of received parts."""
         self._rejections: list[messages.ChangesRejected] = []
@@ -176,6 +180,7 @@ class ChangeStream(AsyncIterator[Change]):
         cluster = position.cluster or self._position.cluster
         self._position = ChangePosition(cluster, position.index)
         self._changes = []
+        self._pieces.clear()
         self._stop_index = None
 
     async def aclose(self) -> None:
@@ -209,6 +214,7 @@ class ChangeStream(AsyncIterator[Change]):
             self._table_name,
             self._view,
             self._stamp,
+            self._pieces.next_offset,
         )
         connection.write(messages.encode_frame(request))
         try:
@@ -231,8 +237,14 @@ class ChangeStream(AsyncIterator[Change]):
                 return message
 
     def _take(self, part: messages.ChangesPart) -> None:
+        bodies = part.bodies
+        if part.piece is not None:
+            whole = self._pieces.add(part.piece)
+            if whole is None:
+                return
+            bodies = (whole,)
         changes: list[Change] = []
-        for body in part.bodies:
+        for body in bodies:
             changes += [each for each in decode_changes(body) if each.index >= part.first]
         if self._table_name:
             if part.table is None:
@@ -263,6 +275,7 @@ class ChangeStream(AsyncIterator[Change]):
 
     async def _connect(self) -> None:
         self._received = asyncio.Queue()
+        self._pieces.clear()
         received = self._received
         make = partial(
             ReplicaConnection,

@@ -23,6 +23,7 @@ from creekdb.protocol.values import freeze
 from creekdb.sql.table_rows import TableDescription as TableDescription
 from creekdb.wire.framing import FrameDecoder as FrameDecoder
 from creekdb.wire.framing import frame_payload as frame_payload
+from creekdb.wire.pieces import NO_PIECES, Piece
 from creekdb.wire.tentative import TentativeImage as TentativeImage
 
 WIRE_VERSION: Final = 1
@@ -128,6 +129,8 @@ class FeedFramesRequest(msgspec.Struct, frozen=True, array_like=True, tag=50):
     stop: int
     """Index after the last change that the sender lacks."""
     bytes_max: int
+    offset: int = NO_PIECES
+    """Offset of the requested piece, if the first frame exceeds a message."""
 
 
 class FeedFrames(msgspec.Struct, frozen=True, array_like=True, tag=51):
@@ -141,6 +144,8 @@ class FeedFrames(msgspec.Struct, frozen=True, array_like=True, tag=51):
     frames: tuple[tuple[int, int, bytes], ...] = ()
     """First index, index after the last one, and encoded changes. The first frame may begin before
     the requested index."""
+    piece: Piece | None = None
+    """Piece of the encoded changes of the only frame, which are empty there."""
 
 
 DeliveredPeerMessage: TypeAlias = Message | StateDigests | FeedFramesRequest | FeedFrames
@@ -226,6 +231,8 @@ class ChangesRequest(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """One of `creekdb.wire.tentative.VIEWS`."""
     stamp: int = -1
     """In the tentative view, stamp of the last received image, or -1."""
+    offset: int = NO_PIECES
+    """Offset of the requested piece, if the change at `start` exceeds a part."""
 
 
 class SnapshotRequest(msgspec.Struct, frozen=True, array_like=True, tag=17):
@@ -384,6 +391,8 @@ class ChangesPart(msgspec.Struct, frozen=True, array_like=True, tag=28):
     image: TentativeImage | None = None
     """In the tentative view, the requests that are not final, if the part has no changes and the
     image is not the one of the request. None otherwise."""
+    piece: Piece | None = None
+    """Piece of the only body, which exceeds a part. `bodies` is then empty."""
 
 
 class ChangesRejected(msgspec.Struct, frozen=True, array_like=True, tag=29):

@@ -13,6 +13,9 @@ READERS = "server/changes/readers.py"
 READER_TESTS = "tests/cluster/test_changes.py"
 ENCODING = "server/changes/encoding.py"
 GAPS = "server/changes/gap_filling.py"
+PIECES = "wire/pieces.py"
+PIECE_TESTS = "tests/unit/wire/test_pieces.py"
+READERS_TESTS = "tests/unit/server/changes/test_readers.py"
 GAP_TESTS = "tests/unit/server/changes/test_gap_filling.py"
 CLIENT = "client/changes.py"
 CLIENT_TESTS = "tests/unit/client/test_changes.py"
@@ -244,5 +247,77 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "torture/follower.py",
         "        if change.index <= last:",
         "        if change.index < last:",
+    ),
+    tested(
+        "readers_reject_a_large_change",
+        "every committed change can be read, whatever its size",
+        f"{READERS_TESTS}::test_changes_of_any_size_are_read_in_messages_of_bounded_size",
+        READERS,
+        "if request.offset == NO_PIECES:",
+        "if True:",
+    ),
+    tested(
+        "pieces_of_two_encodings_are_joined",
+        "only pieces of one encoding are joined",
+        PIECE_TESTS,
+        PIECES,
+        "if piece.offset != self.next_offset or whole != self._whole:",
+        "if piece.offset != self.next_offset:",
+    ),
+    tested(
+        "gap_filling_sends_large_changes_whole",
+        "a change that exceeds a message is copied in pieces",
+        f"{GAP_TESTS}::test_a_change_that_exceeds_a_message_is_copied_in_pieces",
+        GAPS,
+        "if len(body) <= self._piece_bytes:",
+        "if True:",
+    ),
+    tested(
+        "gap_filling_awaits_pieces_of_a_lost_peer",
+        "pieces of a peer that was lost are given up",
+        f"{GAP_TESTS}::test_a_part_of_a_change_from_a_lost_peer_is_not_joined",
+        GAPS,
+        "if unfinished is not None and unfinished.peer in peers:",
+        "if unfinished is not None:",
+    ),
+    tested(
+        "earliest_omits_changes_of_other_replicas",
+        "a replica that lacks changes which others may keep is no source of the earliest one",
+        READERS_TESTS,
+        READERS,
+        "            self._check_earliest(feed)\n",
+        "            pass\n",
+    ),
+    tested(
+        "gap_is_lasting_once_one_member_lacks_it",
+        "a gap may be filled until all members lack its changes",
+        f"{GAP_TESTS}::test_a_gap_is_fillable_until_all_members_lack_its_changes",
+        GAPS,
+        "if not absent.keys() >= set(sources):",
+        "if not absent:",
+    ),
+    tested(
+        "expired_changes_are_a_gap_after_a_restart",
+        "what the retention has dropped is no gap",
+        f"{LOG_TESTS}::test_changes_that_have_expired_are_no_gap_after_a_restart",
+        LOG,
+        "self._dropped_index = self._read_dropped_index()",
+        "self._dropped_index = FIRST_INDEX",
+    ),
+    tested(
+        "new_segment_has_no_durable_name",
+        "a sync makes the name of a new segment durable",
+        f"{LOG_TESTS}::test_a_sync_makes_the_name_of_a_new_segment_durable",
+        LOG,
+        "fdatasync(duplicate)\n                self._file_ops.sync_directory(self._directory)\n",
+        "fdatasync(duplicate)\n",
+    ),
+    tested(
+        "unwritten_changes_have_any_size",
+        "changes that wait for the log are bounded by their size",
+        f"{FEED_TESTS}::test_unwritten_changes_are_bounded_by_their_size",
+        FEED,
+        "            or self._measured_bytes > self._unwritten_bytes_max\n",
+        "",
     ),
 )

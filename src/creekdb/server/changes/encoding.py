@@ -92,6 +92,11 @@ def encode_change(buffer: bytearray, change: StableChange, reported_us: int) -> 
     return True
 
 
+def measure_change(change: StableChange) -> int:
+    """Return the size of the encoded change, in bytes."""
+    return len(_scratch) if encode_change(_scratch, change, 0) else 0
+
+
 def client_call(operation: Operation) -> tuple[str, int, str, tuple[Any, ...]] | None:
     """Return client, number, name and arguments of a call, or None for one of Creek itself."""
     client, number = "", 0

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from creekdb.protocol.effects import ChangesSkipped, ReportedChange, StableChange
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.server.changes.encoding import ChangeList
+from creekdb.server.changes.encoding import ChangeList, measure_change
 from creekdb.server.changes.log import ChangeLog, wall_clock_us
 from creekdb.server.changes.segments import Frame
 
@@ -35,6 +35,8 @@ FRAME_BYTES_TARGET: Final = 64 * 1024
 """Size at which a frame of several changes is ended, in bytes."""
 UNWRITTEN_CHANGES_MAX: Final = 100_000
 """Number of changes that wait for a log that cannot be written."""
+UNWRITTEN_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Encoded size of the changes that wait for a log that cannot be written, in bytes."""
 RETRY_S: Final = 1.0
 """Pause after a failed write, in seconds."""
 
@@ -59,11 +61,15 @@ class ChangeFeed:
         ports: FeedPorts,
         unwritten_max: int = UNWRITTEN_CHANGES_MAX,
         clock: Callable[[], int] = wall_clock_us,
+        unwritten_bytes_max: int = UNWRITTEN_BYTES_MAX,
     ) -> None:
         """`clock` returns the time in microseconds."""
         self.log = log
         self._ports = ports
         self._unwritten_max = unwritten_max
+        self._unwritten_bytes_max = unwritten_bytes_max
+        self._measured_count = self._measured_bytes = 0
+        """Number and size of the changes that were measured while the log cannot be written."""
         self._clock = clock
         self._held: deque[tuple[int, int, Sequence[ReportedChange]]] = deque()
         """Changes with the journal position that must be durable before them, and with the time at
@@ -177,6 +183,7 @@ class ChangeFeed:
             self._on_write_failure(error)
             return 0
         self._is_failing = False
+        self._measured_count = self._measured_bytes = 0
         self.changes_written += encoded.count
         for _ in range(end - first):
             self._released.popleft()
@@ -195,8 +202,21 @@ class ChangeFeed:
         self._is_failing = True
         self._is_slice_scheduled = True
         self._ports.call_later(RETRY_S, self._run_slice)
-        if len(self._released) > self._unwritten_max:
+        self._measure_unwritten()
+        if (
+            len(self._released) > self._unwritten_max
+            or self._measured_bytes > self._unwritten_bytes_max
+        ):
             self._drop_unwritten()
+
+    def _measure_unwritten(self) -> None:
+        """Measure the changes that were released since the last failure, up to the limit."""
+        for _, change in islice(self._released, self._measured_count, None):
+            self._measured_count += 1
+            if isinstance(change, StableChange):
+                self._measured_bytes += measure_change(change)
+            if self._measured_bytes > self._unwritten_bytes_max:
+                return
 
     def _drop_unwritten(self) -> None:
         """Give up the changes that wait for the log. Readers find them at other replicas."""
@@ -204,6 +224,7 @@ class ChangeFeed:
         length = last.length if isinstance(last, ChangesSkipped) else last.commit_index
         self._ports.log(f"dropped {len(self._released)} changes that could not be written")
         self._released.clear()
+        self._measured_count = self._measured_bytes = 0
         self._skip_to(length + 1)
 
     # --- waiting ------------------------------------------------------------------------------

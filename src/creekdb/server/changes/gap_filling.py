@@ -14,17 +14,21 @@ Rules:
   under their retention stay a gap.
 - What the retention of this replica has dropped is not requested again.
 - Copied changes keep `changed` and `commit_timestamp` of the peer.
+- A frame that exceeds a message is copied in pieces, all from the same peer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
+
+import msgspec
 
 from creekdb.errors import MalformedMessage
 from creekdb.server.changes.checkpoint_gate import RunInThread
 from creekdb.server.changes.feed import ChangeFeed
 from creekdb.server.changes.segments import Frame
 from creekdb.wire.changes import decode_changes, encode_changes
-from creekdb.wire.messages import FeedFrames, FeedFramesRequest
+from creekdb.wire.messages import PEER_FRAME_BYTES_MAX, FeedFrames, FeedFramesRequest
+from creekdb.wire.pieces import NO_PIECES, PieceAssembler, cut_piece
 
 FILL_INTERVAL_S: Final = 0.05
 """Interval between two checks for gaps, and least pause between two parts, in seconds."""
@@ -34,6 +38,10 @@ ABSENCE_TICKS: Final = 200
 """Number of checks after which peers are asked again for changes that they lacked."""
 PART_BYTES: Final = 256 * 1024
 """Approximate size of one part, in bytes."""
+PIECE_BYTES: Final = 4 * 1024 * 1024
+"""Size of the pieces of a larger frame, in bytes."""
+_UNCUT_BYTES_MAX: Final = PEER_FRAME_BYTES_MAX - 64 * 1024
+"""Upper bound for a frame that is sent to a peer that joins no pieces, in bytes."""
 
 
 class GapPorts(NamedTuple):
@@ -43,6 +51,8 @@ class GapPorts(NamedTuple):
     """Sends a message to a peer."""
     peers: Callable[[], Sequence[int]]
     """Returns the connected peers that keep changes."""
+    sources: Callable[[], Sequence[int]]
+    """Returns the other members that may keep changes, connected or not."""
     in_thread: RunInThread
     log: Callable[[str], None]
     """Receives a line about a failure."""
@@ -58,16 +68,28 @@ class _Request(NamedTuple):
 class GapFiller:
     """Both sides of the filling of gaps: requests to peers, and responses to theirs."""
 
-    def __init__(self, feed: ChangeFeed, ports: GapPorts, part_bytes: int = PART_BYTES) -> None:
+    def __init__(
+        self,
+        feed: ChangeFeed,
+        ports: GapPorts,
+        part_bytes: int = PART_BYTES,
+        piece_bytes: int = PIECE_BYTES,
+    ) -> None:
         self._feed = feed
         self._ports = ports
         self._part_bytes = part_bytes
+        self._piece_bytes = piece_bytes
         self._pending: _Request | None = None
+        self._pieces = PieceAssembler()
+        self._unfinished: _Request | None = None
+        """Last request, if its response was a piece and others follow."""
         self._number = 0
         self._ticks = 0
         self._requested_tick = 0
         self._absent: dict[int, dict[int, int]] = {}
         """By index, the peers that lack the change, with the next index that each has."""
+        self._absent_before: dict[int, dict[int, int]] = {}
+        """Content of `_absent` before the peers were asked again."""
         self._forgotten_tick = 0
         self._last_peer = -1
 
@@ -83,20 +105,40 @@ class GapFiller:
         """Request the next part, unless a response is awaited."""
         self._ticks += 1
         if self._ticks - self._forgotten_tick >= ABSENCE_TICKS:
-            self._absent, self._forgotten_tick = {}, self._ticks
+            self._absent_before, self._absent = self._absent, {}
+            self._forgotten_tick = self._ticks
         if self._pending is not None and self._ticks - self._requested_tick < RESPONSE_TICKS_MAX:
             return
         self._pending = self._next_request()
         if self._pending is not None:
             self._requested_tick = self._ticks
             number, peer, start, stop = self._pending
-            self._ports.send(peer, FeedFramesRequest(number, start, stop, self._part_bytes))
+            offset = self._pieces.next_offset
+            request = FeedFramesRequest(number, start, stop, self._part_bytes, offset)
+            self._ports.send(peer, request)
+
+    def find_fillable_gap(self) -> tuple[int, int] | None:
+        """Return a range that this replica lacks and another member may keep, or None."""
+        sources = self._ports.sources()
+        for start, stop in self._feed.log.gaps() if sources else ():
+            at = start
+            while at < stop:
+                absent = {**self._absent_before.get(at, {}), **self._absent.get(at, {})}
+                if not absent.keys() >= set(sources):
+                    return at, stop
+                at = min(absent[source] for source in sources)
+        return None
 
     def _next_request(self) -> _Request | None:
         gaps = self._feed.log.gaps()
         if not gaps:
             return None
         peers = self._ports.peers()
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is not None and unfinished.peer in peers:
+            self._number += 1
+            return unfinished._replace(number=self._number)
+        self._pieces.clear()
         for start, stop in reversed(gaps):
             while start < stop:
                 absent = self._absent.get(start, {})
@@ -126,7 +168,11 @@ class GapFiller:
             absent[sender] = max(message.next, request.start + 1)
             return
         try:
-            frames = list(_trimmed(message.frames, request.start, request.stop))
+            received = self._joined_frames(message)
+            if received is None:
+                self._unfinished = request
+                return
+            frames = list(_trimmed(received, request.start, request.stop))
         except MalformedMessage as error:
             self._ports.log(f"replica {sender} sent changes that cannot be decoded: {error}")
             self._absent.setdefault(request.start, {})[sender] = request.stop
@@ -139,6 +185,16 @@ class GapFiller:
             self._ports.log(f"cannot write copied changes: {error.strerror}; retrying later")
             return
         self._feed.filled_count += frames[-1].end - frames[0].first
+
+    def _joined_frames(self, message: FeedFrames) -> Sequence[tuple[int, int, bytes]] | None:
+        """Return the frames of a message, or None if pieces of the only frame are missing."""
+        if message.piece is None:
+            return message.frames
+        body = self._pieces.add(message.piece)
+        if body is None:
+            return None
+        first, end, _ = message.frames[0]
+        return ((first, end, body),)
 
     def _is_missing(self, start: int, end: int) -> bool:
         return any(first <= start and end <= stop for first, stop in self._feed.log.gaps())
@@ -153,17 +209,32 @@ class GapFiller:
             self._ports.send(sender, FeedFrames(number, log.next_kept(start)))
             return
         bytes_max = max(1, min(request.bytes_max, self._part_bytes))
-        frames: list[Frame] = []
+        responses: list[FeedFrames] = []
 
         def read() -> None:
-            frames.extend(segment.read(start, bytes_max))
+            frames = segment.read(start, bytes_max)
+            response = FeedFrames(number, segment.end, segment.last_written_us, tuple(frames))
+            responses.append(self._fitting(response, request.offset))
 
         def send() -> None:
             # A segment that cannot be read is as good as none.
-            response = FeedFrames(number, segment.end, segment.last_written_us, tuple(frames))
+            response = responses[0] if responses else FeedFrames(number, segment.end)
             self._ports.send(sender, response)
 
         self._ports.in_thread(read, send)
+
+    def _fitting(self, response: FeedFrames, offset: int) -> FeedFrames:
+        """Return the response, or one with a piece of its first frame if that is too large."""
+        if not response.frames:
+            return response
+        first, end, body = response.frames[0]
+        if offset == NO_PIECES:
+            is_sendable = len(body) <= _UNCUT_BYTES_MAX
+            return response if is_sendable else FeedFrames(response.number, end)
+        if len(body) <= self._piece_bytes:
+            return response
+        piece = cut_piece(body, offset, self._piece_bytes)
+        return msgspec.structs.replace(response, frames=((first, end, b""),), piece=piece)
 
 
 def _trimmed(frames: Sequence[tuple[int, int, bytes]], start: int, stop: int) -> Iterator[Frame]:

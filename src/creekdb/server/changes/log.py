@@ -38,6 +38,9 @@ from creekdb.server.changes.segments import (
 from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS, FileOps
 
 FIRST_INDEX: Final = 1
+DROPPED_FILE: Final = "dropped"
+"""File with the index before which the retention has dropped changes. It tells these from changes
+that the replica lost, which it copies from its peers."""
 
 
 def wall_clock_us() -> int:
@@ -121,7 +124,7 @@ class ChangeLog:
         """Open segment of changes that were copied from a peer."""
         self._fill_file = -1
         self._dropped_index = FIRST_INDEX
-        """Index before which the retention has dropped changes since the start."""
+        """Index before which the retention has dropped changes."""
         self.next_index = FIRST_INDEX
 
     # --- lifecycle ----------------------------------------------------------------------------
@@ -129,7 +132,10 @@ class ChangeLog:
     def open(self) -> None:
         """Find the segments, and cut the incomplete end of the last one."""
         try:
-            self._directory.mkdir(exist_ok=True)
+            if not self._directory.exists():
+                self._directory.mkdir()
+                self._file_ops.sync_directory(self._directory.parent)
+            self._dropped_index = self._read_dropped_index()
             for path in sorted(self._directory.glob(f"*{SEGMENT_SUFFIX}")):
                 header = read_segment_header(path, self._owner)
                 if header is None:
@@ -195,17 +201,19 @@ class ChangeLog:
             duplicate = os.dup(file)  # the loop may close the segment meanwhile
             try:
                 self._file_ops.fdatasync(duplicate)
+                self._file_ops.sync_directory(self._directory)
             finally:
                 os.close(duplicate)
 
     def expire(self) -> None:
         """Remove segments whose changes are older, or larger in total, than the retention."""
         oldest_us = self._now_us() - int(self._retention.seconds * 1_000_000)
+        dropped_before = self._dropped_index
         while len(self._segments) > 1:
             segment = self._segments[0]
             is_old = segment.last_written_us < oldest_us
             if not is_old and self.size_bytes <= self._retention.bytes_max:
-                return
+                break
             with suppress(OSError):
                 if segment is self._fill:
                     self._close_fill()
@@ -213,6 +221,23 @@ class ChangeLog:
             del self._segments[0]
             with suppress(OSError):
                 self._file_ops.unlink(segment.path)
+        if self._dropped_index > dropped_before:
+            with suppress(OSError):
+                self._write_dropped_index()
+
+    def _write_dropped_index(self) -> None:
+        file = self._file_ops.create(self._directory / DROPPED_FILE)
+        try:
+            self._file_ops.write_fully(file, b"%d\n" % self._dropped_index, 0)
+        finally:
+            self._file_ops.close(file)
+
+    def _read_dropped_index(self) -> int:
+        """Return the stored index. Without one, peers report which changes have expired."""
+        try:
+            return max(FIRST_INDEX, int((self._directory / DROPPED_FILE).read_bytes()))
+        except (FileNotFoundError, ValueError):
+            return FIRST_INDEX
 
     def _is_segment_full(self, now_us: int) -> bool:
         segment, retention = self._segments[-1], self._retention

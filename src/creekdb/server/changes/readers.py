@@ -8,6 +8,12 @@ change, up to the time that the reader allows. The number of concurrent requests
 A position after the end may be that of a replica that is further ahead. The request waits for some
 time before it is rejected. Both that rejection and the one of a position that is not kept concern
 this replica only: the client then tries the others.
+
+A reader may start at the earliest change. A replica that lacks changes which others may keep
+rejects this, since it would omit them.
+
+Every change that was committed can be read. A change that exceeds one message is sent in pieces
+(`creekdb.wire.pieces`).
 """
 
 import asyncio
@@ -17,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from creekdb.errors import CreekError, UsageError
 from creekdb.protocol.values import freeze
 from creekdb.server.changes.feed import ChangeFeed
+from creekdb.server.changes.gap_filling import GapFiller
 from creekdb.server.changes.segments import Frame
 from creekdb.server.changes.tables import SqlTables
 from creekdb.server.changes.tentative import TentativeView
@@ -24,6 +31,7 @@ from creekdb.server.runtime.task_supervisor import Spawn
 from creekdb.sql.table_rows import TableDescription
 from creekdb.wire.changes import EARLIEST, LATEST, KeyFilter, decode_changes, encode_changes
 from creekdb.wire.messages import ChangesPart, ChangesRejected, ChangesRequest
+from creekdb.wire.pieces import NO_PIECES, cut_piece
 from creekdb.wire.reject_reason import RejectReason
 from creekdb.wire.tentative import TENTATIVE_VIEW, TentativeImage
 
@@ -41,7 +49,8 @@ class ReaderLimits(NamedTuple):
     part_bytes: int = 256 * 1024
     """Approximate size of one part, in bytes."""
     part_bytes_max: int = 15 * 1024 * 1024
-    """Upper bound for a part, in bytes. Only a single large change exceeds `part_bytes`."""
+    """Upper bound for the changes in one message, in bytes. A single large change may exceed
+    `part_bytes`. A change that exceeds this bound, too, is sent in pieces."""
     wait_s_max: float = 30.0
     """Upper bound for the wait for a change, in seconds."""
     image_pause_s: float = 0.02
@@ -104,6 +113,7 @@ class ChangeReaders:
         tables: SqlTables | None = None,
         tentative: TentativeView | None = None,
         limits: ReaderLimits = DEFAULT_LIMITS,
+        gap_filler: GapFiller | None = None,
     ) -> None:
         """`identity` returns the identity of the cluster, or None if it has none yet."""
         self.feed = feed
@@ -112,6 +122,7 @@ class ChangeReaders:
         self._spawn = spawn
         self._tables = tables
         self._tentative = tentative
+        self._gap_filler = gap_filler
         self._tasks: dict[object, set[asyncio.Task[None]]] = {}
         """Requests in progress by connection."""
         self.active_count = 0
@@ -166,7 +177,21 @@ class ChangeReaders:
         except ReadRejected as error:
             send(ChangesRejected(number, error.reason, str(error), error.first, error.newest))
             return
-        send(ChangesPart(number, *part))
+        send(self._message(request, part))
+
+    def _message(self, request: ChangesRequest, part: FeedPart) -> ChangesPart | ChangesRejected:
+        """Return the message with a part, or with a piece of a part that is too large for one."""
+        number, size, limit = request.number, sum(map(len, part.bodies)), self.limits.part_bytes_max
+        if size <= limit:
+            return ChangesPart(number, *part)
+        if request.offset == NO_PIECES:
+            message = (
+                f"the change at {part.first} has {size} bytes, and this client accepts {limit}; "
+                f"upgrade the client, or continue at {part.end}"
+            )
+            return ChangesRejected(number, RejectReason.TOO_LARGE, message, 0, part.newest)
+        piece = cut_piece(b"".join(part.bodies), request.offset, limit)
+        return ChangesPart(number, *part._replace(bodies=()), piece=piece)
 
     # --- over TCP and HTTP --------------------------------------------------------------------
 
@@ -181,10 +206,17 @@ class ChangeReaders:
         self.active_count -= 1
 
     async def read(self, query: ChangesQuery) -> FeedPart:
-        """Return the next part. Raise `ReadRejected`."""
+        """Return the next part. Raise `ReadRejected`.
+
+        Only a single frame exceeds `part_bytes`.
+        """
         feed, cluster = self._checked_feed(query)
-        table = self._find_table(query.table)
+        if query.start == EARLIEST:
+            self._check_earliest(feed)
         start = _resolve(query.start, feed)
+        if start > feed.written_index and start > feed.received_index + 1:
+            await self._wait_for_position(feed, start)
+        table = self._find_table(query.table)
         if query.start == LATEST:
             return FeedPart(cluster, start, start, feed.received_index, (), table)
         if start > feed.written_index and query.is_tentative and start <= feed.received_index + 1:
@@ -193,20 +225,9 @@ class ChangeReaders:
             if start > feed.written_index:
                 return part._replace(image=image)
         if start > feed.written_index:
-            is_future = start > feed.received_index + 1
-            wait_s = self.limits.future_wait_s if is_future else query.wait_s
-            await _wait_for(feed, start, min(wait_s, self.limits.wait_s_max))
-            newest = feed.received_index
-            if start > newest + 1:
-                raise ReadRejected(
-                    RejectReason.POSITION_IN_FUTURE,
-                    f"change {start} does not exist yet: the last change of this replica is "
-                    f"{newest}; check the position, or read from another replica",
-                    feed.log.first_index,
-                    newest,
-                )
+            await _wait_for(feed, start, min(query.wait_s, self.limits.wait_s_max))
             if start > feed.written_index:
-                return FeedPart(cluster, start, start, newest, (), table)
+                return FeedPart(cluster, start, start, feed.received_index, (), table)
         frames = await self._read_frames(feed, start)
         self.parts_sent += 1
         end = frames[-1].end
@@ -217,14 +238,34 @@ class ChangeReaders:
             key_filter = None if table is None else KeyFilter(table.prefix)
         if key_filter is not None:
             bodies = _filtered(bodies, key_filter)
-        size = sum(map(len, bodies))
-        if size > self.limits.part_bytes_max:
-            raise ReadRejected(
-                RejectReason.TOO_LARGE,
-                f"the change at {start} has {size} bytes, and the limit is "
-                f"{self.limits.part_bytes_max}; continue at {end}",
-            )
         return FeedPart(cluster, start, end, feed.received_index, bodies, table)
+
+    def _check_earliest(self, feed: ChangeFeed) -> None:
+        """Raise `ReadRejected` if another replica may keep earlier changes than this one."""
+        gap = None if self._gap_filler is None else self._gap_filler.find_fillable_gap()
+        if gap is not None:
+            start, stop = gap
+            first = feed.log.first_index
+            raise ReadRejected(
+                RejectReason.NOT_READY,
+                f"this replica lacks the changes from {start} to {stop - 1}, which another one may "
+                f"keep; read from another replica, retry later, or start at {first}",
+                first,
+                feed.received_index,
+            )
+
+    async def _wait_for_position(self, feed: ChangeFeed, start: int) -> None:
+        """Wait until this replica reaches a position. Raise `ReadRejected` if it does not."""
+        await _wait_for(feed, start - 1, min(self.limits.future_wait_s, self.limits.wait_s_max))
+        newest = feed.received_index
+        if start > newest + 1:
+            raise ReadRejected(
+                RejectReason.POSITION_IN_FUTURE,
+                f"change {start} does not exist yet: the last change of this replica is {newest}; "
+                "check the position, or read from another replica",
+                feed.log.first_index,
+                newest,
+            )
 
     async def _wait_for_image(
         self, feed: ChangeFeed, start: int, query: ChangesQuery

@@ -240,6 +240,7 @@ class Server:
                     tables,
                     None if self.changes is None else TentativeView(self.driver, self.changes),
                     limits.changes,
+                    self.gap_filler,
                 ),
                 LeasedSnapshots(
                     self.driver,
@@ -317,9 +318,22 @@ class Server:
                 if CHANGES_FEATURE in self._peer_features.get(peer, ())
             ]
 
+        def possible_sources() -> list[int]:
+            own, keeping, connected = (
+                self.config.replica,
+                keeping_peers(),
+                peers.connected_members(),
+            )
+            return [
+                each
+                for each in peers.hello.members
+                if each != own and (each in keeping or each not in connected)
+            ]
+
         ports = GapPorts(
             send=lambda peer, message: peers.send((peer,), message),
             peers=keeping_peers,
+            sources=possible_sources,
             in_thread=run_in_thread,
             log=lambda line: self.event_log.error(EventName.CHANGES_FAILED, line),
         )

@@ -16,13 +16,19 @@ from tests.unit.server.storage.faulty_file_ops import FaultyFileOps
 
 class FeedFixture:
     def __init__(
-        self, path: Path, file_ops: FileOps = SYSTEM_FILE_OPS, unwritten_max: int = 1000
+        self,
+        path: Path,
+        file_ops: FileOps = SYSTEM_FILE_OPS,
+        unwritten_max: int = 1000,
+        unwritten_bytes_max: int = 1_000_000,
     ) -> None:
         self.turns = ManualTurns()
         self.log = ChangeLog(path, Retention(3600.0), file_ops=file_ops)
         self.log.open()
         self.now_us = 0
-        self.feed = ChangeFeed(self.log, self.turns.ports(), unwritten_max, lambda: self.now_us)
+        self.feed = ChangeFeed(
+            self.log, self.turns.ports(), unwritten_max, lambda: self.now_us, unwritten_bytes_max
+        )
 
     def record(self, *changes: ReportedChange, position: int = 0) -> None:
         self.feed.record(changes, position)
@@ -189,6 +195,25 @@ def test_too_many_unwritten_changes_are_dropped_as_a_gap(tmp_path: Path) -> None
     assert fixture.indices() == [1]
     assert fixture.indices(8) == [8]
     assert fixture.feed.gaps == 1
+
+
+def test_unwritten_changes_are_bounded_by_their_size(tmp_path: Path) -> None:
+    file_ops = FaultyFileOps()
+    fixture = FeedFixture(tmp_path, file_ops, unwritten_bytes_max=10_000)
+    file_ops.errors["write"] = errno.ENOSPC
+    file_ops.errors["create"] = errno.ENOSPC
+    fixture.record(change_at(1, "x" * 4_000))  # the call and its write
+    assert fixture.feed.unwritten_count == 1
+    for index in range(2, 5):
+        fixture.record(change_at(index))
+        fixture.turns.run_delayed()
+    assert fixture.feed.unwritten_count == 4
+    fixture.record(change_at(5, "x" * 4_000))
+    fixture.turns.run_delayed()
+    assert fixture.feed.unwritten_count == 0
+    fixture.record(change_at(6, "x" * 4_000))
+    fixture.turns.run_delayed()
+    assert fixture.feed.unwritten_count == 1, "the size is counted anew"
 
 
 def test_a_closed_feed_has_written_all_durable_changes(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from creekdb.server.changes.gap_filling import (
 from creekdb.server.changes.log import ChangeLog
 from creekdb.server.changes.retention import Retention
 from creekdb.wire.changes import decode_changes
-from creekdb.wire.messages import FeedFrames, FeedFramesRequest
+from creekdb.wire.messages import FeedFrames, FeedFramesRequest, encode_frame
 from tests.unit.server.changes.reported import ManualTurns, change_at
 
 HOUR = Retention(3600.0)
@@ -31,11 +31,17 @@ def run_inline(work: Callable[[], None], on_done: Callable[[], None]) -> None:
 class Peers:
     """Replicas whose messages the test delivers."""
 
-    def __init__(self, directory: Path, count: int = 3, part_bytes: int = 10_000) -> None:
+    def __init__(
+        self, directory: Path, count: int = 3, part_bytes: int = 10_000, piece_bytes: int = 10_000
+    ) -> None:
         self.directory = directory
         self.part_bytes = part_bytes
+        self.piece_bytes = piece_bytes
         self.messages: deque[tuple[int, int, FeedFramesRequest | FeedFrames]] = deque()
+        self.sizes: list[int] = []
+        """Sizes of the delivered messages, in bytes."""
         self.connected = set(range(count))
+        self.members = set(range(count))
         self.lines: list[str] = []
         self.feeds: list[ChangeFeed] = []
         self.fillers: list[GapFiller] = []
@@ -53,10 +59,11 @@ class Peers:
         ports = GapPorts(
             lambda to, message: self.messages.append((number, to, message)),
             lambda: sorted(self.connected - {number}),
+            lambda: sorted(self.members - {number}),
             run_inline,
             self.lines.append,
         )
-        self.fillers[number] = GapFiller(feed, ports, self.part_bytes)
+        self.fillers[number] = GapFiller(feed, ports, self.part_bytes, self.piece_bytes)
 
     def append(self, numbers: tuple[int, ...], first: int, end: int, group: int = 1) -> None:
         for number in numbers:
@@ -70,6 +77,7 @@ class Peers:
         count = 0
         while self.messages:
             sender, to, message = self.messages.popleft()
+            self.sizes.append(len(encode_frame(message)))
             if to in self.connected:
                 self.fillers[to].receive(message, sender)
                 count += 1
@@ -113,6 +121,65 @@ def test_a_replica_that_lost_its_disk_gets_everything_back(tmp_path: Path) -> No
     peers.run(2)
 
     assert peers.indices(2) == list(range(1, 51))
+
+
+def test_a_change_that_exceeds_a_message_is_copied_in_pieces(tmp_path: Path) -> None:
+    peers = Peers(tmp_path, piece_bytes=1_000)
+    value = "x" * 4_500
+    for number in (0, 1):
+        changes = [change_at(1), change_at(2, value * (number + 1)), change_at(3)]
+        peers.feeds[number].record(changes, 0)
+        peers.feeds[number].release(0)
+        peers.turns[number].run()
+    peers.feeds[2].log.skip_to(4)
+    peers.run(2)
+
+    assert peers.indices(2) == [1, 2, 3]
+    assert 1_000 < max(peers.sizes) < 1_200
+
+
+def test_a_part_of_a_change_from_a_lost_peer_is_not_joined(tmp_path: Path) -> None:
+    peers = Peers(tmp_path, piece_bytes=1_000)
+    for number in (0, 1):
+        peers.feeds[number].record((change_at(1, str(number) * 4_500),), 0)
+        peers.feeds[number].release(0)
+        peers.turns[number].run()
+    peers.feeds[2].log.skip_to(2)
+    peers.run(2, 2)
+    (lost,) = {peers.fillers[2]._last_peer}
+    peers.connected.remove(lost)
+    peers.run(2)
+
+    segment = peers.feeds[2].log.find(1)
+    assert segment is not None
+    (change,) = decode_changes(segment.read(1, 1)[0].body)
+    assert change.arguments == ("a", str(1 - lost) * 4_500)
+
+
+def test_a_gap_is_fillable_until_all_members_lack_its_changes(tmp_path: Path) -> None:
+    peers = Peers(tmp_path)
+    for number in range(3):
+        peers.feeds[number].log.skip_to(11)
+    peers.append((0, 1), 11, 31)
+    peers.feeds[2].log.skip_to(31)
+    filler = peers.fillers[2]
+    assert filler.find_fillable_gap() == (1, 31)
+    peers.connected.remove(1)
+    peers.run(2, 10)
+    assert peers.feeds[2].log.gaps() == [(1, 11)]
+    assert filler.find_fillable_gap() == (1, 11)  # replica 1 may have them
+    peers.connected.add(1)
+    peers.run(2, ABSENCE_TICKS)
+    assert filler.find_fillable_gap() is None
+    for _ in range(ABSENCE_TICKS):
+        filler.tick()  # asks again, without a response yet
+    assert filler.find_fillable_gap() is None
+
+
+def test_a_gap_without_another_member_is_not_fillable(tmp_path: Path) -> None:
+    peers = Peers(tmp_path, count=1)
+    peers.feeds[0].log.skip_to(11)
+    assert peers.fillers[0].find_fillable_gap() is None
 
 
 def test_appending_continues_while_a_gap_is_filled(tmp_path: Path) -> None:
@@ -216,6 +283,10 @@ def test_what_the_retention_has_dropped_is_not_copied_again(tmp_path: Path) -> N
     assert log.earliest_index == 21
     peers.run(2)
     assert log.earliest_index == 21
+    peers.start(2)
+    peers.run(2)
+    assert peers.feeds[2].log.earliest_index == 21
+    assert peers.fillers[2].find_fillable_gap() is None
 
 
 @pytest.mark.parametrize(

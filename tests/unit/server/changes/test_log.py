@@ -9,6 +9,7 @@ from creekdb.errors import StorageFault, UsageError
 from creekdb.server.changes.log import ChangeLog
 from creekdb.server.changes.retention import Retention
 from creekdb.server.changes.segments import FRAME_HEADER_BYTES, Frame
+from tests.unit.server.storage.faulty_file_ops import FaultyFileOps
 
 HOUR = Retention(3600.0)
 HOUR_US = 3600 * 1_000_000
@@ -176,7 +177,9 @@ def test_old_segments_expire(tmp_path: Path) -> None:
 
     assert log.first_index == 2
     assert log.find(1) is None
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("*.changes"))) == 2
+    (tmp_path / "dropped").write_bytes(b"x")  # a damaged file is as good as none
+    assert opened(tmp_path, clock=clock).gaps() == [(1, 2)]
 
 
 def test_the_size_is_bounded(tmp_path: Path) -> None:
@@ -188,6 +191,31 @@ def test_the_size_is_bounded(tmp_path: Path) -> None:
     assert log.size_bytes <= retention.bytes_max
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= retention.bytes_max + 2000
     assert 1 < log.first_index < 60
+
+
+def test_changes_that_have_expired_are_no_gap_after_a_restart(tmp_path: Path) -> None:
+    clock = Clock()
+    log = opened(tmp_path, clock=clock)
+    append(log, b"one")
+    clock.now_us += HOUR_US // 2
+    append(log, b"two")
+    clock.now_us += HOUR_US // 2 + 1
+    log.expire()
+    assert log.first_index == 2
+
+    assert opened(tmp_path, clock=clock).gaps() == []
+
+
+def test_a_sync_makes_the_name_of_a_new_segment_durable(tmp_path: Path) -> None:
+    file_ops = FaultyFileOps()
+    log = ChangeLog(tmp_path / "changes", HOUR, file_ops=file_ops)
+    log.open()
+    assert file_ops.called == ["sync_directory"]
+    append(log, b"one")
+    file_ops.called.clear()
+    log.sync()
+
+    assert file_ops.called == ["fdatasync", "sync_directory"]
 
 
 def test_the_last_segment_is_kept(tmp_path: Path) -> None:

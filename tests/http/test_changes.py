@@ -17,7 +17,7 @@ KEPT: dict[str, Any] = {"keep_changes": "1h", "datatype": "kv"}
 
 class ReceivedEvent(NamedTuple):
     name: str
-    id: int | None
+    id: str | None
     data: Any
 
 
@@ -32,8 +32,7 @@ def parse(block: str) -> ReceivedEvent | None:
     fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
     if "data" not in fields:
         return None
-    index = int(fields["id"]) if "id" in fields else None
-    return ReceivedEvent(fields["event"], index, json.loads(fields["data"]))
+    return ReceivedEvent(fields["event"], fields.get("id"), json.loads(fields["data"]))
 
 
 async def receive(
@@ -60,7 +59,10 @@ async def test_changes_are_events_with_their_index_as_id(tmp_path: Path) -> None
         first, second = await receive(http, "/changes?follow=false")
 
         assert first.name == "change"
-        assert first.id == first.data["index"]
+        assert first.id is not None
+        cluster, _, index = first.id.rpartition(":")
+        assert int(index) == first.data["index"]
+        assert cluster.startswith("creek:")
         assert first.data["operation"] == "put"
         assert first.data["arguments"] == ["a", 1]
         assert first.data["writes"] == [{"key": "a", "value": 1}]
@@ -86,6 +88,56 @@ async def test_a_reconnected_browser_resumes_after_the_last_event(tmp_path: Path
         rest = await receive(http, "/changes?start=earliest&follow=false", headers=headers)
 
         assert [event.data["arguments"][1] for event in seen + rest] == list(range(6))
+
+
+async def test_a_browser_does_not_resume_in_another_cluster(tmp_path: Path) -> None:
+    """A cluster that was restored or created again may have the same indices."""
+    async with http_cluster(tmp_path, **KEPT) as http:
+        await put(http, *range(6))
+        _, last = await receive(http, "/changes?start=earliest", 2)
+        assert last.id is not None
+        index = last.id.rpartition(":")[2]
+        path = "/changes?start=earliest&follow=false"
+        foreign = await http.get(path, headers={"Last-Event-ID": f"creek:other:{index}"})
+        plain = await receive(http, path, headers={"Last-Event-ID": index})
+
+        assert (foreign.status, foreign.problem) == (409, "foreign_position")
+        assert [event.data["arguments"][1] for event in plain] == list(range(2, 6))
+
+
+async def test_a_browser_reconnects_after_a_problem_that_may_pass(tmp_path: Path) -> None:
+    """An EventSource gives up after any status but 200, and reconnects after a stream that ends."""
+    limits = ServerLimits(changes=ReaderLimits(future_wait_s=0.01, readers_max=1))
+    browser = {"Accept": "text/event-stream"}
+    async with http_cluster(tmp_path, server_limits=limits, **KEPT) as http:
+        await put(http, 1)
+        future = await http.get("/changes?start=1000", headers=browser)
+        foreign = await http.get("/changes?start=1&cluster=creek:other", headers=browser)
+        async with http.open("GET", "/changes") as response:
+            assert response.status == 200
+            busy = await http.get("/changes", headers=browser)
+
+        for response, name in ((future, "position_in_future"), (busy, "busy")):
+            assert response.status == 200
+            assert response.headers["Content-Type"] == "text/event-stream"
+            assert response.body.startswith("retry: 1000\n")
+            event = parse(response.body.strip())
+            assert event is not None
+            assert (event.name, event.id) == (name, None)
+            assert event.data["type"] == f"urn:creek:problem:{name}"
+        assert (foreign.status, foreign.problem) == (409, "foreign_position")
+
+
+async def test_a_change_of_any_size_is_one_event(tmp_path: Path) -> None:
+    limits = ServerLimits(changes=ReaderLimits(part_bytes=300, part_bytes_max=2_000))
+    async with http_cluster(tmp_path, server_limits=limits, **KEPT) as http:
+        value = "x" * 100_000
+        response = await http.post(
+            "/operations/put?consistency=strong", json={"key": "a", "value": value}
+        )
+        assert response.status == 200
+        (event,) = await receive(http, "/changes?follow=false")
+        assert event.data["writes"] == [{"key": "a", "value": value}]
 
 
 async def test_a_prefix_selects_changes(tmp_path: Path) -> None:
@@ -126,8 +178,8 @@ async def test_an_idle_stream_sends_comments_with_its_position(tmp_path: Path) -
                     break
 
         last = received.decode().rstrip().splitlines()[-1]
-        assert last.startswith("id: ")
-        assert int(last[4:]) >= event.data["index"]
+        assert last.startswith("id: creek:")
+        assert int(last.rpartition(":")[2]) >= event.data["index"]
         assert b"data:" not in received
 
 

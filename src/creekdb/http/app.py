@@ -16,7 +16,7 @@ from creekdb.errors import BadValue, UnknownName
 from creekdb.http import openapi, requests, sql
 from creekdb.http.backend import ReplicaBackend
 from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall
-from creekdb.http.changes import ChangeEvents
+from creekdb.http.changes import CHANGES_PATH, ChangeEvents, retry_response
 from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.http.page.routes import CORS_HEADERS, PageRoutes
 from creekdb.http.requests import HttpLimits, InvokeRequest
@@ -82,7 +82,7 @@ class HttpApi:
         if sql.is_supported(self._operations):
             app.router.add_post(sql.PATH, self.execute_sql)
         app.router.add_get("/calls/{id}/events", self.events, allow_head=False)
-        app.router.add_get("/changes", self._changes.stream, allow_head=False)
+        app.router.add_get(CHANGES_PATH, self._changes.stream, allow_head=False)
         app.router.add_get("/state", self.state)
         app.router.add_get("/metrics", self.metrics)
         documents: dict[str, Callable[[web.Request], Any]] = {
@@ -122,7 +122,7 @@ class HttpApi:
         except HttpProblem as problem:
             if problem.is_counted:
                 self._backend.sources.dispatcher.count(problem.reason)
-            return problem_response(problem)
+            return retry_response(request, problem) or problem_response(problem)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
             detail = f"{request.method} is not supported; use {allowed}"

@@ -103,12 +103,12 @@ class Event(msgspec.Struct):
 
 
 class ChangeEvent(msgspec.Struct):
-    """Server-sent event of the change feed. Its `id` is the commit index."""
+    """Server-sent event of the change feed."""
 
     event: Annotated[
         str, Meta(description="`change`, or the name of a problem, after which the stream ends.")
     ]
-    id: int
+    id: Annotated[str, Meta(description="Identity of the cluster, a colon and the commit index.")]
     data: Annotated[
         str,
         Meta(
@@ -304,11 +304,13 @@ def _read_paths(limits: HttpLimits) -> dict[str, Any]:
         "/changes": _get_path(
             "follow_changes",
             "Committed requests and the registers that they wrote, in commit order, as server-sent "
-            "events.",
+            "events. A client that accepts `text/event-stream` receives a problem that may pass, "
+            "such as `not_ready`, as the only event of a stream, since browsers reconnect after "
+            "status 200 only.",
             _content(ChangeEvent, EVENT_STREAM),
             *(RejectReason.CHANGES_EXPIRED, RejectReason.POSITION_IN_FUTURE),
             *(RejectReason.FOREIGN_POSITION, RejectReason.CHANGES_OFF, RejectReason.UNKNOWN_TABLE),
-            *(RejectReason.NOT_READY, RejectReason.TOO_LARGE),
+            RejectReason.NOT_READY,
             parameters=_parameters(CHANGES_PARAMETERS),
         ),
         "/state": _get_path(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
@@ -235,9 +236,9 @@ CHANGES_PARAMETERS: Final = (
     ),
     RequestParameter(
         LAST_EVENT_HEADER,
-        {"type": "string", "pattern": f"^{_DIGITS.pattern}$"},
-        "Index of the last received event. Browsers send it when they reconnect. It takes "
-        "precedence over `start`.",
+        {"type": "string", "pattern": f"^([!-~]+:)?{_DIGITS.pattern}$"},
+        "`id` of the last received event. Browsers send it when they reconnect. It takes "
+        "precedence over `start` and `cluster`. An index without a cluster fits any cluster.",
         "header",
         "the id of an event",
     ),
@@ -342,8 +343,10 @@ def parse_state_request(request: web.Request, limits: HttpLimits) -> StateReques
 def parse_changes_request(request: web.Request) -> ChangesStart:
     query = _parse_query(request, CHANGES_PARAMETERS)
     follow = query["follow"] == "true"
+    cluster = query.get("cluster", "")
     if LAST_EVENT_HEADER in query:
-        start = int(query[LAST_EVENT_HEADER]) + 1
+        identity, _, index = query[LAST_EVENT_HEADER].rpartition(":")
+        start, cluster = int(index) + 1, unquote(identity) or cluster
     else:
         parsed = parse_start(query.get("start", "latest" if follow else "earliest"))
         assert parsed is not None, "the pattern of the parameter permits no other text"
@@ -355,7 +358,7 @@ def parse_changes_request(request: web.Request) -> ChangesStart:
     view = query.get("view", "")
     if view and not follow:
         raise _malformed("a tentative view has no end; omit follow=false")
-    return ChangesStart(start, query.get("cluster", ""), prefix, table, view, follow)
+    return ChangesStart(start, cluster, prefix, table, view, follow)
 
 
 def reject_query_parameters(request: web.Request) -> None:

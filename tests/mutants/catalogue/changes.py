@@ -16,6 +16,7 @@ GAPS = "server/changes/gap_filling.py"
 PIECES = "wire/pieces.py"
 PIECE_TESTS = "tests/unit/wire/test_pieces.py"
 READERS_TESTS = "tests/unit/server/changes/test_readers.py"
+HTTP_TESTS = "tests/http/test_changes.py"
 GAP_TESTS = "tests/unit/server/changes/test_gap_filling.py"
 CLIENT = "client/changes.py"
 CLIENT_TESTS = "tests/unit/client/test_changes.py"
@@ -303,6 +304,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         LOG,
         "self._dropped_index = self._read_dropped_index()",
         "self._dropped_index = FIRST_INDEX",
+    ),
+    tested(
+        "browser_resumes_in_another_cluster",
+        "the id of an event names the cluster",
+        f"{HTTP_TESTS}::test_a_browser_does_not_resume_in_another_cluster",
+        "http/requests.py",
+        "unquote(identity) or cluster",
+        "cluster",
+    ),
+    tested(
+        "browser_gives_up_after_a_restart",
+        "an EventSource reconnects after a problem that may pass",
+        f"{HTTP_TESTS}::test_a_browser_reconnects_after_a_problem_that_may_pass",
+        "http/changes.py",
+        "if request.path != CHANGES_PATH or not is_event_source or not may_pass:",
+        "if True:",
     ),
     tested(
         "new_segment_has_no_durable_name",

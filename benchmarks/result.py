@@ -35,9 +35,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return "missed" if self.missed else "ok"
 
 
-def not_measured(what: str, explanation: str) -> Result:
+def not_measured(what: str, explanation: str, bar: float | None = None) -> Result:
     """Return the result of a comparison with a program that is not installed."""
-    return Result(what=what, explanation=explanation, value=None)
+    return Result(what=what, explanation=explanation, value=None, bar=bar)
 
 
 class Benchmark(NamedTuple):

@@ -9,15 +9,17 @@ Rules:
 - Instructions of SQLite count as steps of the operation (`InstructionMeter`). The number does not
   depend on the statements that the connection executed before.
 - The plan of a query does not depend on its parameters.
+- The size of a result is limited (`fetch_rows`).
 """
 
 from collections.abc import Callable
-from itertools import count
+from itertools import count, islice
 from typing import Any, Final
 
 import apsw
+import msgspec
 
-from creekdb.errors import SqlUnsupported
+from creekdb.errors import SqlTypeError, SqlUnsupported
 from creekdb.execution.transaction import Transaction
 from creekdb.sql.key_codec import SqlValue
 
@@ -31,6 +33,15 @@ EXPRESSION_DEPTH_MAX: Final = 200
 BLOB_BYTES_MAX: Final = 16_000_000
 PATTERN_BYTES_MAX: Final = 10_000
 RANDOM_BLOB_BYTES_MAX: Final = 100_000
+RESULT_BYTES_MAX: Final = 256_000_000
+"""Maximum size of the result of one query: of its values, and of `ROW_BYTES` for each row."""
+ROW_BYTES: Final = 100
+"""Approximate memory of a row besides its values."""
+BATCH_ROWS_MAX: Final = 64
+"""Maximum number of rows that are fetched before their size is checked."""
+BATCH_BYTES_MAX: Final = 1_000_000
+"""Size of a batch of rows above which rows are fetched one by one."""
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 _JULIAN_EPOCH_MS: Final = 210_866_760_000_000
 """Unix epoch as a Julian day number, in milliseconds."""
@@ -175,6 +186,23 @@ def open_connection(slot: SessionSlot) -> apsw.Connection:
     return connection
 
 
+def fetch_rows(cursor: apsw.Cursor, bytes_max: int) -> list[tuple[SqlValue, ...]]:
+    """Return all rows of a query. Raise `SqlTypeError` if they are larger than `bytes_max`."""
+    rows: list[tuple[SqlValue, ...]] = []
+    size, count = 0, 1
+    while batch := list(islice(cursor, count)):
+        rows += batch
+        batch_size = len(_encode(batch))
+        size += batch_size + ROW_BYTES * len(batch)
+        if size > bytes_max:
+            cursor.close(True)  # otherwise the query goes on to hold its memory
+            raise SqlTypeError(
+                f"the result is larger than {bytes_max} bytes; select fewer rows or columns"
+            )
+        count = min(2 * count, BATCH_ROWS_MAX) if batch_size < BATCH_BYTES_MAX else 1
+    return rows
+
+
 class InstructionMeter:
     """Counts the instructions of queries on one connection as steps of the operation.
 
@@ -184,9 +212,12 @@ class InstructionMeter:
     steps are counted then.
     """
 
-    def __init__(self, connection: apsw.Connection, slot: SessionSlot) -> None:
+    def __init__(
+        self, connection: apsw.Connection, slot: SessionSlot, result_bytes_max: int
+    ) -> None:
         self._connection = connection
         self._slot = slot
+        self._result_bytes_max = result_bytes_max
         self._calls = 0
         self._instructions = 0
 
@@ -197,7 +228,7 @@ class InstructionMeter:
         connection.set_progress_handler(self._handle_progress, INSTRUCTIONS_PER_STEP)
         connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._handle_profile)
         try:
-            return connection.execute(text, bindings).fetchall()
+            return fetch_rows(connection.execute(text, bindings), self._result_bytes_max)
         finally:
             connection.trace_v2(0, None)
             connection.set_progress_handler(None)

@@ -8,14 +8,15 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import apsw
 
-from creekdb.errors import SqlSyntaxError, SqlTypeError, SqlUnsupported
+from creekdb.errors import SqlSyntaxError, SqlTypeError, SqlUnknownName, SqlUnsupported
 from creekdb.execution.transaction import Transaction
-from creekdb.sql.catalog import SCHEMA_KEY
+from creekdb.sql.catalog import SCHEMA_KEY, Catalog
 from creekdb.sql.changes.execution import execute_change
 from creekdb.sql.changes.plan import ChangePlan
 from creekdb.sql.changes.schema_changes import change_schema, drop_target, refuse_by_words
 from creekdb.sql.connection import READING_PRAGMAS, STATEMENT_BYTES_MAX, Session
 from creekdb.sql.order_warnings import find_order_warnings
+from creekdb.sql.probe import Prepared
 from creekdb.sql.result import SqlResult
 from creekdb.sql.statements import (
     NumberedText,
@@ -30,7 +31,8 @@ from creekdb.sql.table_rows import TableDescription, describe_table
 from creekdb.sql.tokens import quote_name
 from creekdb.sql.worker import COMPILED_MAX, Worker, WorkerPool, check_parameters
 
-_SCHEMA_TABLES: Final = frozenset(("sqlite_master", "sqlite_schema"))
+_SCHEMA_PREFIXES: Final = ("sqlite_", "pragma_")
+"""Prefixes of the tables in which SQLite describes a schema."""
 _SEQUENCE_TABLE: Final = "sqlite_sequence"
 _TRANSACTION_REMEDY: Final = (
     "an operation is a transaction already; send all statements in one operation"
@@ -125,8 +127,8 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Version of SQLite and of its sources, and of the layout of the registers."""
-        return f"sqlite {apsw.sqlite_lib_version()} {apsw.sqlite3_sourceid()} layout 1"
+        """Version of SQLite and of its sources, and of the rules by which Creek stores rows."""
+        return f"sqlite {apsw.sqlite_lib_version()} {apsw.sqlite3_sourceid()} layout 2"
 
     def open_session(self, transaction: Transaction) -> Session:
         return Session(transaction)
@@ -175,6 +177,7 @@ class Engine:
         return worker
 
     def _compile(self, worker: Worker, text: str) -> tuple[NumberedText, Compiled]:
+        _check_characters(text)
         try:
             refuse_by_words(text)
             numbered = number_parameters(text)
@@ -192,14 +195,19 @@ def compile_statement(worker: Worker, text: str, numbered: NumberedText) -> Comp
     """Validate a statement and return it ready for execution."""
     word = leading_word(text)
     if word in ("INSERT", "REPLACE", "UPDATE", "DELETE"):
-        columns = worker.probe.prepare(text).columns
+        prepared = _prepare(worker, text)
+        if _reads_schema(worker.catalog, prepared):
+            raise SqlUnsupported(
+                "a change cannot read the schema (sqlite_schema, pragma_…); query the schema "
+                "first, and pass the result in parameters"
+            )
         change = parse(numbered.text)
         table = worker.catalog.tables.get(change.target.table.lower())
         if table is None:
             raise SqlUnsupported(
                 f"{change.target.table} is not a table of the database; only tables can be changed"
             )
-        return CompiledChange(ChangePlan(change, table, columns, worker.catalog.views))
+        return CompiledChange(ChangePlan(change, table, prepared.columns, worker.catalog.views))
     if word in ("CREATE", "DROP", "ALTER"):
         return CompiledSchemaChange(text)
     if word == "PRAGMA":
@@ -208,16 +216,20 @@ def compile_statement(worker: Worker, text: str, numbered: NumberedText) -> Comp
         raise SqlUnsupported(f"{word} is not supported; {_REFUSED[word]}")
     if word == "EXPLAIN":
         return _compile_explain(worker, text, numbered)
-    names = {token.name.lower() for token in StatementReader(text).tokens}
-    if _SEQUENCE_TABLE in names:
+    return _compile_query(worker, text, numbered)
+
+
+def _compile_query(worker: Worker, text: str, numbered: NumberedText) -> Compiled:
+    prepared = _prepare(worker, text)
+    if not _reads_schema(worker.catalog, prepared):
+        bounded = is_bounded(text, worker.catalog.views)
+        return CompiledQuery(numbered.text, prepared.columns, bounded)
+    if not prepared.tables.isdisjoint(worker.catalog.tables):
         raise SqlUnsupported(
-            f"{_SEQUENCE_TABLE} is not supported; insert a row RETURNING its id, or select max()"
+            "a query cannot read both the schema (sqlite_schema, pragma_…) and rows of tables; "
+            "send two queries"
         )
-    prepared = worker.probe.prepare(text)
-    if not names.isdisjoint(_SCHEMA_TABLES) or any(name.startswith("pragma_") for name in names):
-        return CompiledDescription(numbered.text, prepared.columns)
-    bounded = is_bounded(text, worker.catalog.views)
-    return CompiledQuery(numbered.text, prepared.columns, bounded)
+    return CompiledDescription(numbered.text, prepared.columns)
 
 
 def _compile_pragma(worker: Worker, text: str) -> Compiled:
@@ -238,7 +250,49 @@ def _compile_explain(worker: Worker, text: str, numbered: NumberedText) -> Compi
         "WITH",
     ):
         raise SqlUnsupported("only EXPLAIN QUERY PLAN of a query is supported")
-    return CompiledQuery(numbered.text, worker.probe.prepare(text).columns, is_bounded=False)
+    return _compile_query(worker, text, numbered)
+
+
+def _check_characters(text: str) -> None:
+    """Raise `SqlSyntaxError` for a character that SQLite cannot read."""
+    position = text.find("\0")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        position = error.start if position < 0 else min(position, error.start)
+    if position >= 0:
+        raise SqlSyntaxError(
+            "a statement cannot contain the character NUL or half a surrogate pair; "
+            "pass values in parameters",
+            text,
+            position,
+        )
+
+
+def _prepare(worker: Worker, text: str) -> Prepared:
+    """Validate a statement. Raise `SqlUnsupported` if it reads the ids of AUTOINCREMENT."""
+    try:
+        prepared = worker.probe.prepare(text)
+    except SqlUnknownName as error:
+        # Only a database that uses AUTOINCREMENT has the table.
+        if not str(error).startswith(f"no such table: {_SEQUENCE_TABLE}"):
+            raise
+    else:
+        if _SEQUENCE_TABLE not in prepared.tables:
+            return prepared
+    raise SqlUnsupported(
+        f"{_SEQUENCE_TABLE} is not supported; insert a row RETURNING its id, or select max()"
+    )
+
+
+def _reads_schema(catalog: Catalog, prepared: Prepared) -> bool:
+    """True if a statement reads a table that describes the schema."""
+    return any(
+        name.startswith(_SCHEMA_PREFIXES)
+        and name not in catalog.tables
+        and name not in catalog.views
+        for name in prepared.tables
+    )
 
 
 ENGINE: Final = Engine()

@@ -3,7 +3,7 @@
 A probe answers what Creek would otherwise have to derive from the text of a schema:
 
 - which columns, keys, indexes and foreign keys a table has (`describe`);
-- whether a statement is valid, and which columns it returns (`prepare`);
+- whether a statement is valid, which columns it returns and which tables it reads (`prepare`);
 - how a row looks after defaults, type conversion, generated columns, NOT NULL and CHECK
   (`convert`).
 
@@ -12,7 +12,7 @@ Errors are SQLite's own. No row remains in a probe.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import apsw
@@ -42,6 +42,8 @@ class Prepared(NamedTuple):
 
     columns: tuple[str, ...]
     is_readonly: bool
+    tables: frozenset[str]
+    """Lower-case names of the tables that the statement reads, also through views."""
 
 
 class Probe:
@@ -52,7 +54,9 @@ class Probe:
         self.connection = open_connection(slot)
         for entry in schema.entries:
             self.connection.execute(entry.sql)
-        self.connection.authorizer = allow_statements
+        self._read_tables: set[str] = set()
+        # No bound method: the connection would refer to the probe that owns it.
+        self.connection.authorizer = partial(_record_tables, self._read_tables)
         self._inserts: dict[tuple[str, tuple[int, ...]], str] = {}
 
     def prepare(self, text: str) -> Prepared:
@@ -61,22 +65,25 @@ class Probe:
 
         def stop(cursor: apsw.Cursor, statement: str, bindings: Any) -> bool:
             columns = tuple([name for name, _ in cursor.get_description()])
-            prepared.append(Prepared(columns, cursor.is_readonly))
+            tables = frozenset(map(str.lower, self._read_tables))
+            prepared.append(Prepared(columns, cursor.is_readonly, tables))
             return False
 
         cursor = self.connection.cursor()
         cursor.exec_trace = stop
+        self._read_tables.clear()
         # SQLite reports foreign keys without a matching parent key only if it enforces them.
         self.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
         try:
-            cursor.execute(text, apsw._null_bindings)  # type: ignore[attr-defined]
+            # SQLite does not authorize a cached statement again.
+            cursor.execute(text, apsw._null_bindings, can_cache=False)  # type: ignore[attr-defined]
         except apsw.ExecTraceAbort:
             pass
         except apsw.Error as error:
             raise translate(error, text) from None
         finally:
             self.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
-        return prepared[0] if prepared else Prepared((), True)
+        return prepared[0] if prepared else Prepared((), True, frozenset())
 
     def entries(self) -> tuple[SchemaEntry, ...]:
         """Return the statements of the schema, after changes of it."""
@@ -95,12 +102,19 @@ class Probe:
             try:
                 cursor = self.connection.execute(statement, values)
                 row: tuple[SqlValue, ...] = cursor.fetchall()[0]
-            except apsw.Error as error:
+            except (apsw.Error, UnicodeError) as error:
                 raise translate(error, "") from None
         for value in row:
             if type(value) is float and (value in (float("inf"), float("-inf"))):
                 raise SqlTypeError("an infinite number cannot be stored; store NULL or a text")
         return row
+
+    def to_number(self, text: str) -> SqlValue:
+        """Return the number that a text is as a whole, otherwise the text, as in SQLite."""
+        number = "CAST(?1 AS NUMERIC)"
+        query = f"SELECT CASE WHEN {number} = ?1 THEN {number} ELSE ?1 END"
+        value: SqlValue = self.connection.execute(query, (text,)).fetchall()[0][0]
+        return value
 
     @contextmanager
     def _discarded(self) -> Iterator[None]:
@@ -239,6 +253,20 @@ class Probe:
             columns = tuple(row[3] for row in rows)
             keys.append(ForeignKey(child, columns, parent, parent_columns, rows[0][5], rows[0][6]))
         return tuple(keys)
+
+
+def _record_tables(
+    tables: set[str],
+    action: int,
+    first: str | None,
+    second: str | None,
+    database: str | None,
+    trigger: str | None,
+) -> int:
+    """Authorizer that adds each table that a statement reads to `tables`."""
+    if action == apsw.SQLITE_READ and first is not None:
+        tables.add(first)
+    return allow_statements(action, first, second, database, trigger)
 
 
 @lru_cache(maxsize=1000)

@@ -26,8 +26,12 @@ _SYNTAX: Final = re.compile(
 )
 
 
-def translate(error: apsw.Error, text: str) -> SqlError:
+def translate(error: apsw.Error | UnicodeError, text: str) -> SqlError:
     """Return the error of Creek for an error of SQLite while it processed `text`."""
+    if isinstance(error, UnicodeError):
+        return SqlTypeError(
+            "a text is not valid Unicode; store bytes that are no text as a BLOB, without a CAST"
+        )
     message = str(error)
     position = _position(error, text)
     if isinstance(error, apsw.ConstraintError):

@@ -48,7 +48,9 @@ def number_parameters(text: str) -> NumberedText:
         if token.text == "?":
             number = count + 1
         elif token.text[0] == "?":
-            number = int(token.text[1:])
+            digits = token.text[1:].lstrip("0")
+            is_long = len(digits) > len(str(PARAMETERS_MAX))
+            number = PARAMETERS_MAX + 1 if is_long else int(digits or "0")
         else:
             number = names.setdefault(token.text[1:], count + 1)
         if not 1 <= number <= PARAMETERS_MAX:
@@ -145,12 +147,16 @@ def is_bounded(text: str, views: Container[str]) -> bool:
     words = [token.word for token in tokens]
     if not _UNBOUNDED.isdisjoint(words) or words.count("SELECT") > 1:
         return False
+    if any(token.name.lower() in views for token in tokens):
+        return False  # wherever a view is named, also as in `x IN view` or `main.view`
     for index, word in enumerate(words):
+        if word == "IN" and tokens[index + 1].text != "(":
+            return False  # a table or a function that yields rows
         if word == "FROM" and words[index - 1] != "DISTINCT":  # not `IS DISTINCT FROM`
             rest = tokens[index + 1 :]
             end = next((at for at, each in enumerate(rest) if each.word in _AFTER_TABLE), len(rest))
-            has_one_table = all(token.text not in ",(" for token in rest[:end])
-            return has_one_table and rest[0].name.lower() not in views
+            if any(token.text in (",", "(") for token in rest[:end]):
+                return False
     return True
 
 
@@ -236,6 +242,8 @@ class StatementReader:
         return True
 
     def take(self) -> Token:
+        if self.position == len(self.tokens):
+            raise SqlSyntaxError("incomplete input", self.text, len(self.text.rstrip()))
         token = self.tokens[self.position]
         self.position += 1
         return token

@@ -13,10 +13,12 @@ from creekdb.errors import SqlTypeError
 from creekdb.sql.catalog import Schema, Table
 from creekdb.sql.changes.row_writer import Row
 from creekdb.sql.connection import (
+    RESULT_BYTES_MAX,
     InstructionMeter,
     Session,
     SessionSlot,
     allow_queries,
+    fetch_rows,
     open_connection,
 )
 from creekdb.sql.key_codec import SqlValue
@@ -43,8 +45,9 @@ COMPILED_MAX: Final = 1000
 class Worker:
     """Connections for the statements of one schema."""
 
-    def __init__(self, encoded: bytes) -> None:
+    def __init__(self, encoded: bytes, result_bytes_max: int = RESULT_BYTES_MAX) -> None:
         self.encoded = encoded
+        self._result_bytes_max = result_bytes_max
         schema = Schema.decode(encoded) if encoded else Schema()
         self.slot = SessionSlot()
         self.probe = Probe(schema, self.slot)
@@ -53,8 +56,8 @@ class Worker:
         """Compiled statements by text."""
         self._row_module = RowModule(self.catalog)
         self.connection = open_connection(self.slot)
-        self._meter = InstructionMeter(self.connection, self.slot)
-        self._probe_meter = InstructionMeter(self.probe.connection, self.slot)
+        self._meter = InstructionMeter(self.connection, self.slot, result_bytes_max)
+        self._probe_meter = InstructionMeter(self.probe.connection, self.slot, result_bytes_max)
         self._create_virtual_tables(schema)
 
     def _create_virtual_tables(self, schema: Schema) -> None:
@@ -92,15 +95,15 @@ class Worker:
         try:
             if not is_bounded:
                 return self._meter.execute(text, bindings)
-            return self.connection.execute(text, bindings).fetchall()
-        except apsw.Error as error:
+            return fetch_rows(self.connection.execute(text, bindings), self._result_bytes_max)
+        except (apsw.Error, UnicodeError) as error:
             raise translate(error, text) from None
 
     def describe(self, text: str, bindings: tuple[Any, ...]) -> list[tuple[SqlValue, ...]]:
         """Return all rows of a query on the schema."""
         try:
             return self._probe_meter.execute(text, bindings)
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeError) as error:
             raise translate(error, text) from None
 
     def find(self, table: Table, query: str, values: tuple[SqlValue, ...]) -> list[Row]:

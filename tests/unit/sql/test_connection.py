@@ -132,6 +132,30 @@ def test_more_work_takes_more_steps() -> None:
     assert steps_of(worker, text, 10_000) > 5 * steps_of(worker, text, 1_000) > 50
 
 
+@pytest.mark.parametrize("is_bounded", [True, False])
+@pytest.mark.parametrize("value", ["zeroblob(1000)", "printf('%1000d', n)", "1, 2, 3"])
+def test_a_result_has_a_greatest_size(value: str, is_bounded: bool) -> None:
+    worker = Worker(b"", result_bytes_max=50_000)
+    worker.slot.session = Session(CountingTransaction())  # type: ignore[arg-type]
+    text = SERIES.format(value)
+
+    assert len(worker.query(text, (40,), is_bounded)) == 40
+    with pytest.raises(SqlError, match="the result is larger than 50000 bytes; select fewer"):
+        worker.query(text, (20_000,), is_bounded)
+    assert len(worker.query(text, (40,), is_bounded)) == 40
+
+
+def test_a_result_that_is_too_large_is_not_read_to_its_end() -> None:
+    worker = Worker(b"", result_bytes_max=2_000_000)
+    transaction = CountingTransaction()
+    worker.slot.session = Session(transaction)  # type: ignore[arg-type]
+
+    with pytest.raises(SqlError, match="the result is larger"):
+        worker.query(SERIES.format("zeroblob(1000000)"), (10**6,), is_bounded=False)
+
+    assert transaction.steps < 10
+
+
 def test_functions_count_rows_of_the_operation() -> None:
     statements = (
         "CREATE TABLE t(a INTEGER PRIMARY KEY)",

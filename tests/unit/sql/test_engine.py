@@ -207,6 +207,30 @@ def test_unsupported_statements_are_refused_by_name(statement: str, remedy: str)
         (f"SELECT * FROM {'(SELECT * FROM ' * 9000}t{')' * 9000}", "Recursion limit"),
         (f"SELECT '{'x' * 1_000_000}'", "a statement has at most 1000000 characters"),
         (f"SELECT {'1,' * 2500}1", "too many columns in result set"),
+        (f"SELECT ?{'9' * 5000}", "variable number must be between ?1 and ?32766"),
+        ("SELECT 'a\0b'", "cannot contain the character NUL"),
+        ("SELECT CAST(x'ff' AS TEXT)", "SqlTypeError: a text is not valid Unicode"),
+        *[
+            (text, "SqlSyntaxError: incomplete input")
+            for text in (
+                *(
+                    "CREATE",
+                    "CREATE TABLE",
+                    "CREATE UNIQUE",
+                    "CREATE TABLE t",
+                    "DROP",
+                    "DROP TABLE",
+                ),
+                *("DROP TABLE IF EXISTS", "DROP TABLE main.", "ALTER", "ALTER TABLE", "PRAGMA"),
+                *(
+                    "EXPLAIN QUERY PLAN SELECT 1 IN",
+                    "WITH",
+                    "INSERT",
+                    "REPLACE INTO",
+                    "SELECT 1 IN",
+                ),
+            )
+        ],
     ],
 )
 def test_a_malformed_statement_has_the_error_of_sqlite(statement: str, error: str) -> None:
@@ -240,6 +264,32 @@ def test_a_parameter_of_another_type_is_refused(value: Any) -> None:
         shop.sequential().call("run")
 
 
+@pytest.mark.parametrize(
+    ("text", "parameters", "error"),
+    [
+        (
+            "SELECT '\ud800'",
+            (),
+            "SqlSyntaxError: a statement cannot contain the character NUL or half",
+        ),
+        ("SELECT ?", ("\ud800",), "SqlTypeError: a text is not valid Unicode"),
+        ("INSERT INTO t VALUES (?)", ("\ud800",), "SqlTypeError: a text is not valid Unicode"),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused(
+    text: str, parameters: tuple[str, ...], error: str
+) -> None:
+    shop = DataType("shop", sql=True)
+
+    @shop.operation
+    def run(tx: Transaction) -> Any:
+        tx.sql("CREATE TABLE t(a TEXT)")
+        return tx.sql(text, *parameters)
+
+    with pytest.raises(OperationRaised, match=error):
+        shop.sequential().call("run")
+
+
 def test_parameters_are_never_parsed() -> None:
     database = Database(ACCOUNT)
     attack = "x'); DROP TABLE account; --"
@@ -256,12 +306,32 @@ def test_a_statement_that_is_too_long_or_too_deep_is_refused() -> None:
     assert "Expression tree is too large" in database.error("SELECT " + "+".join("1" * 300))
 
 
-def test_a_runaway_statement_is_stopped_after_the_same_number_of_steps() -> None:
-    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT sum(x) FROM c"
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        f"{ENDLESS} SELECT sum(x) FROM c",
+        "SELECT * FROM numbers",
+        "SELECT * FROM main.numbers",
+        "SELECT * FROM 'numbers'",
+        "SELECT a FROM t WHERE a IN numbers",
+        "SELECT a IN main.numbers FROM t",
+        "UPDATE t SET a = 2 WHERE a NOT IN numbers",
+        "INSERT INTO t SELECT 2 IN numbers",
+        "INSERT INTO t VALUES (1) ON CONFLICT DO UPDATE SET a = 2 IN numbers",
+        "DELETE FROM t RETURNING a IN numbers",
+    ],
+)
+def test_a_runaway_statement_is_stopped_after_the_same_number_of_steps(endless: str) -> None:
     short = DataType("short", sql=True, steps=500)
 
     @short.operation
     def run(tx: Transaction) -> Any:
+        tx.sql("CREATE TABLE t(a UNIQUE)")
+        tx.sql("INSERT INTO t VALUES (1)")
+        tx.sql(f"CREATE VIEW numbers AS {ENDLESS} SELECT x FROM c")
         return tx.sql(endless).rows
 
     errors = []
@@ -329,6 +399,50 @@ def test_the_schema_can_be_queried() -> None:
     assert [row[1] for row in columns] == ["name", "balance", "note"]
     assert ("by_balance",) in names
     assert database.rows("SELECT name FROM pragma_table_info('account')")[0] == ("name",)
+
+
+@pytest.mark.parametrize("text", ["sqlite_master", "sqlite_schema", "sqlite_sequence", "pragma_x"])
+def test_a_name_in_a_text_does_not_decide_which_tables_are_read(text: str) -> None:
+    database = Database(ACCOUNT, "INSERT INTO account VALUES ('ann', 1, '')")
+
+    assert database.rows(f"SELECT name, '{text}' FROM account") == (("ann", text),)
+    assert database.rows(f"SELECT name AS {text} FROM account") == (("ann",),)
+
+
+def test_views_of_the_schema_show_the_tables_of_the_database_only() -> None:
+    database = Database(
+        "CREATE TABLE account(name TEXT)", "CREATE VIEW names AS SELECT name FROM sqlite_schema"
+    )
+
+    assert database.rows("SELECT name FROM names") == (("account",), ("names",))
+    assert database.rows("SELECT name FROM sqlite_temp_schema") == ()
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("SELECT s.name FROM account, sqlite_schema AS s", "send two queries"),
+        ("SELECT name FROM account WHERE name IN (SELECT name FROM names)", "send two queries"),
+        ("SELECT (SELECT count(*) FROM pragma_table_info('account')) FROM account", "two queries"),
+        ("INSERT INTO account(name) SELECT name FROM sqlite_schema", "query the schema first"),
+        ("UPDATE account SET note = (SELECT count(*) FROM names)", "query the schema first"),
+        ("DELETE FROM account RETURNING (SELECT 1 FROM sqlite_schema)", "query the schema first"),
+    ],
+)
+def test_a_statement_on_rows_cannot_read_the_schema(statement: str, remedy: str) -> None:
+    database = Database(ACCOUNT, "CREATE VIEW names AS SELECT name FROM sqlite_schema")
+
+    assert remedy in database.error(statement)
+
+
+def test_the_ids_of_autoincrement_are_refused_by_name() -> None:
+    database = Database("CREATE TABLE n(k INTEGER PRIMARY KEY AUTOINCREMENT)")
+
+    for text in (
+        "SELECT seq FROM sqlite_sequence",
+        "SELECT k FROM n WHERE k IN (SELECT seq FROM sqlite_sequence)",
+    ):
+        assert "sqlite_sequence is not supported" in database.error(text)
 
 
 def test_the_version_names_the_sources_of_sqlite() -> None:

@@ -15,8 +15,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a statement that raises has no effect",
         "tests/unit/sql/test_engine.py",
         "sql/changes/execution.py",
-        "            changer.writer.undo()\n",
-        "            pass\n",
+        "        changer.writer.undo()\n",
+        "        pass\n",
     ),
     tested(
         "sql_replace_keeps_rows_in_the_way",
@@ -331,6 +331,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql/connection.py",
         "        size += batch_size + ROW_BYTES * len(batch)\n",
         "        size = batch_size\n",
+    ),
+    tested(
+        "sql_actions_ignore_unique_constraints",
+        "an action of a foreign key keeps unique constraints",
+        FOREIGN_KEYS,
+        "sql/changes/foreign_keys.py",
+        "        if conflicts:  #",
+        "        if not conflicts and replaced is None:  #",
+    ),
+    tested(
+        "sql_or_fail_keeps_rows_without_parents",
+        "OR FAIL keeps no row that violates a foreign key",
+        CHANGES,
+        "sql/changes/execution.py",
+        "        changer.writer.undo()\n",
+        '        if plan.resolution != "FAIL":\n            changer.writer.undo()\n',
     ),
     tested(
         "sql_pages_of_the_connection_are_visible",

@@ -22,20 +22,38 @@ UNCHECKED_SIZE_MAX: Final = 1_000_000
 
 
 def execute_change(plan: ChangePlan, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
-    """Execute a statement. It has no effect if it raises, unless it says OR FAIL."""
+    """Execute a statement. It has no effect if it raises.
+
+    Only OR FAIL keeps the rows before the one that violates a constraint, if these rows satisfy
+    the foreign keys.
+    """
     changer = RowChanger(worker, plan, bindings)
+    failure: SqlConstraintError | None = None
     try:
-        if plan.inserted is not None:
-            _insert(changer)
-        elif plan.assigned is not None:
-            _update(changer, plan.assigned)
-        else:
-            _delete(changer)
-        return changer.finish()
+        try:
+            if plan.inserted is not None:
+                _insert(changer)
+            elif plan.assigned is not None:
+                _update(changer, plan.assigned)
+            else:
+                _delete(changer)
+        except RowFailure as failed:
+            failure = failed.error
+        result = changer.finish()
     except Exception:
-        if plan.resolution != "FAIL":
-            changer.writer.undo()
+        changer.writer.undo()
         raise
+    if failure is not None:
+        raise failure
+    return result
+
+
+class RowFailure(Exception):
+    """Row that violates a constraint in a statement with OR FAIL."""
+
+    def __init__(self, error: SqlConstraintError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class RowChanger:
@@ -114,7 +132,7 @@ class RowChanger:
             given[alias] = row_id if row_id is not None else self._assign_row_id()
         if table.is_autoincrement:
             # A row that is ignored later uses up its id, as in SQLite.
-            self.writer.advance_sequence(table, row_id_value(given[alias]) or 0)
+            self.writer.advance_sequence(table, self.row_id(given[alias]) or 0)
         complete = self._complete(table, given)
         return Row((_alias_value(table, complete),), complete)
 
@@ -149,6 +167,16 @@ class RowChanger:
                 return tuple([given[number] for number in range(len(given))])
         numbers = tuple(sorted(given))
         return self.worker.probe.convert(table, numbers, [given[each] for each in numbers])
+
+    def row_id(self, value: SqlValue) -> int | None:
+        """Return a value as a row id, None for NULL, or raise `SqlTypeError`."""
+        if type(value) is str:
+            value = self.worker.probe.to_number(value)
+        if value is None or type(value) is int:
+            return value
+        if type(value) is float and value.is_integer() and -(2.0**63) <= value < 2.0**63:
+            return int(value)
+        raise SqlTypeError("datatype mismatch")
 
     def _assign_row_id(self) -> int:
         if self.table.is_autoincrement:
@@ -187,7 +215,8 @@ class RowChanger:
         if resolution == "IGNORE":
             return False
         if resolution != "REPLACE":
-            raise unique_error(self.table, conflicts[0].constraint)
+            error = unique_error(self.table, conflicts[0].constraint)
+            raise RowFailure(error) if resolution == "FAIL" else error
         for conflict in conflicts:
             existing = self.writer.read(self.table, conflict.parts)
             if existing is not None:
@@ -204,15 +233,17 @@ def _insert(changer: RowChanger) -> None:
     for values in changer.inserted_rows():
         numbers, row_id = inserted.numbers, None
         if position is not None:
-            row_id = row_id_value(values[position])
+            row_id = changer.row_id(values[position])
             values = values[:position] + values[position + 1 :]
         if resolution == "REPLACE":
             numbers, values = _without_forbidden_nulls(changer.table, numbers, values)
         try:
             row = changer.new_row(numbers, values, row_id)
         except SqlConstraintError as error:
-            if resolution == "IGNORE" and _is_ignorable(error):
+            if resolution == "IGNORE" and _is_resolvable(error):
                 continue
+            if resolution == "FAIL" and _is_resolvable(error):
+                raise RowFailure(error) from None
             raise
         if not (plan.upserts and _upsert(changer, row)):
             changer.insert(row)
@@ -248,8 +279,10 @@ def _update_row(
     try:
         row = changer.row_with(changer.table, previous, replaced)
     except SqlConstraintError as error:
-        if resolution == "IGNORE" and _is_ignorable(error):
+        if resolution == "IGNORE" and _is_resolvable(error):
             return
+        if resolution == "FAIL" and _is_resolvable(error):
+            raise RowFailure(error) from None
         if resolution != "REPLACE" or not str(error).startswith("NOT NULL"):
             raise
         columns = changer.table.columns
@@ -258,7 +291,7 @@ def _update_row(
                 replaced[number] = USE_DEFAULT
         row = changer.row_with(changer.table, previous, replaced)
     if assigned.row_id_position is not None:
-        row_id = row_id_value(values[assigned.row_id_position])
+        row_id = changer.row_id(values[assigned.row_id_position])
         if row_id is None:
             raise SqlTypeError("datatype mismatch")
         row = Row((row_id,), row.values)
@@ -301,17 +334,6 @@ def _update_conflicting(
         _update_row(changer, existing, upsert.assigned, values, "ABORT")
 
 
-def row_id_value(value: SqlValue) -> int | None:
-    """Return a value as a row id, None for NULL, or raise `SqlTypeError`."""
-    if value is None or type(value) is int:
-        return value
-    if type(value) is float and value.is_integer() and abs(value) < 2.0**63:
-        return int(value)
-    if type(value) is str and value.strip().lstrip("+-").isdigit():
-        return int(value)
-    raise SqlTypeError("datatype mismatch")
-
-
 def _alias_value(table: Table, values: tuple[SqlValue, ...]) -> int:
     assert table.row_id_column is not None
     row_id = values[table.row_id_column]
@@ -332,7 +354,8 @@ def _without_forbidden_nulls(
     return tuple([number for number, _ in kept]), tuple([value for _, value in kept])
 
 
-def _is_ignorable(error: SqlConstraintError) -> bool:
+def _is_resolvable(error: SqlConstraintError) -> bool:
+    """True if OR IGNORE and OR FAIL apply to this violation of a row by itself."""
     return str(error).startswith(("NOT NULL", "CHECK"))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from creekdb.errors import SqlConstraintError
 from creekdb.sql.catalog import Catalog, ForeignKey, Table
-from creekdb.sql.changes.row_writer import USE_DEFAULT, Row, RowWriter
+from creekdb.sql.changes.row_writer import USE_DEFAULT, Row, RowWriter, unique_error
 from creekdb.sql.key_codec import SqlValue
 from creekdb.sql.tokens import quote_name
 
@@ -140,6 +140,9 @@ class ForeignKeyEnforcer:
         else:
             replaced = dict.fromkeys(numbers, USE_DEFAULT)
         row = self._convert(table, child, replaced)
+        conflicts = self._writer.conflicts(table, row, child)
+        if conflicts:  # whatever the statement resolves, an action resolves no conflicts
+            raise unique_error(table, conflicts[0].constraint)
         # Even if the row does not change: its default may be the parent that is deleted.
         self._child_checks.append(_ChildCheck(key, table, row))
         self._writer.update(table, child, row)

@@ -1,7 +1,13 @@
 """INSERT, UPDATE and DELETE, and the registers that they write."""
 
+from typing import Any
+
+import apsw
 import pytest
 
+from creekdb.errors import SqlError
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
 from tests.unit.sql.databases import Database
 
 ITEM = "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT UNIQUE, stock INTEGER DEFAULT 5)"
@@ -128,10 +134,85 @@ def test_generated_columns_and_checks_follow_updates() -> None:
     assert database.error("UPDATE n SET v = 9").endswith("CHECK constraint failed: v < 9")
 
 
-def test_or_fail_keeps_the_rows_before_the_violation_if_the_error_is_caught() -> None:
-    database = Database(ITEM, "INSERT INTO item VALUES (1, 'tea', 1)")
+def run_and_catch(statement: str) -> tuple[str, Any]:
+    """Execute a statement that raises. Return its error and the rows afterwards."""
+    careful = DataType("careful", sql=True)
 
-    assert "item.id" in database.error("INSERT OR FAIL INTO item VALUES (2, 'a', 1), (1, 'b', 1)")
+    @careful.operation
+    def run(tx: Transaction) -> Any:
+        tx.sql("CREATE TABLE shop(id INTEGER PRIMARY KEY)")
+        tx.sql(
+            "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT UNIQUE, stock NOT NULL "
+            "CHECK (stock < 9), shop INTEGER REFERENCES shop ON UPDATE CASCADE UNIQUE)"
+        )
+        tx.sql("INSERT INTO shop VALUES (1), (2)")
+        tx.sql("INSERT INTO item VALUES (1, 'tea', 1, 1), (2, 'jam', 2, NULL)")
+        with pytest.raises(SqlError) as raised:
+            tx.sql(statement)
+        return str(raised.value), tx.sql("SELECT id, name FROM item ORDER BY id").rows
+
+    caught: tuple[str, Any] = careful.sequential().call("run")
+    return caught
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "kept"),
+    [
+        ("INSERT OR FAIL INTO item VALUES (3, 'a', 1, 2), (1, 'b', 1, 2)", "item.id", "a"),
+        ("INSERT OR FAIL INTO item VALUES (3, 'a', 1, 2), (4, 'b', NULL, 2)", "NOT NULL", "a"),
+        ("INSERT OR FAIL INTO item VALUES (3, 'a', 1, 2), (4, 'b', 9, 2)", "CHECK", "a"),
+        ("UPDATE OR FAIL item SET name = 'a'", "UNIQUE constraint failed: item.name", "a"),
+        ("INSERT OR FAIL INTO item VALUES (3, 'a', 1, 7), (1, 'b', 1, 2)", "FOREIGN KEY", ""),
+        ("INSERT OR FAIL INTO item VALUES (3, 'a', 1, 7), (4, 'b', 9, 2)", "FOREIGN KEY", ""),
+        ("UPDATE OR FAIL item SET name = 'a', shop = 7", "FOREIGN KEY", ""),
+        ("INSERT OR FAIL INTO item VALUES (3, 'a', 1, 2), ('x', 'b', 1, 2)", "mismatch", ""),
+        (
+            "INSERT OR FAIL INTO item VALUES (3, 'a', 1, 2), (1, 'b', 1, 2) "
+            "ON CONFLICT(id) DO UPDATE SET name = 'jam'",
+            "UNIQUE constraint failed: item.name",
+            "",
+        ),
+        ("INSERT INTO item VALUES (3, 'a', 1, 2), (1, 'b', 1, 2)", "item.id", ""),
+    ],
+)
+def test_or_fail_keeps_the_rows_before_a_violation_if_they_have_their_parents(
+    statement: str, error: str, kept: str
+) -> None:
+    message, rows = run_and_catch(statement)
+
+    assert error in message
+    assert ("a" in {name for _, name in rows}) == bool(kept)
+
+
+@pytest.mark.parametrize("table", ["t(a)", "t(id INTEGER PRIMARY KEY AUTOINCREMENT, a)"])
+@pytest.mark.parametrize(
+    ("text", "row_id"),
+    [
+        *[(text, 5) for text in ("5", " 5 ", "+5", "5.", "5.0", ".5e1", "50e-1", "5\t")],
+        ("1e1", 10),
+        ("-3", -3),
+        ("-0", 0),
+        ("9223372036854775807", 2**63 - 1),
+        ("-9223372036854775808", -(2**63)),
+        *[(text, None) for text in ("", "+-5", "--5", "5 x", "0x5", "1_0", "5.5", "\xa05", "²")],
+        *[(text, None) for text in ("\u0665", "9223372036854775808", "1e19", "9" * 5000)],
+    ],
+)
+def test_a_text_is_a_row_id_as_in_sqlite(table: str, text: str, row_id: int | None) -> None:
+    database = Database(f"CREATE TABLE {table}")
+    plain = apsw.Connection(":memory:")
+    plain.execute(f"CREATE TABLE {table}")
+    insert = "INSERT INTO t(rowid, a) VALUES (?, 1)"
+
+    if row_id is None:
+        assert "SqlTypeError: datatype mismatch" in database.error(insert, text)
+        with pytest.raises(apsw.MismatchError):
+            plain.execute(insert, (text,))
+    else:
+        database.execute(insert, text)
+        plain.execute(insert, (text,))
+        assert database.rows("SELECT rowid FROM t") == ((row_id,),)
+        assert plain.execute("SELECT rowid FROM t").fetchall() == [(row_id,)]
 
 
 NUMBERED = "CREATE TABLE n(id INTEGER PRIMARY KEY, a UNIQUE, b NOT NULL DEFAULT 7 CHECK (b < 50))"

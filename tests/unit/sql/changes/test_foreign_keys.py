@@ -111,6 +111,38 @@ def test_a_default_that_is_deleted_too_is_no_parent() -> None:
     assert database.rows("SELECT b FROM c") == ((9,), (9,))
 
 
+@pytest.mark.parametrize("resolution", ["", "OR IGNORE", "OR REPLACE", "OR FAIL"])
+@pytest.mark.parametrize(
+    ("columns", "change"),
+    [
+        ("p INT UNIQUE DEFAULT 2 REFERENCES parent ON DELETE SET DEFAULT", "DELETE FROM parent"),
+        (
+            "p INT PRIMARY KEY DEFAULT 2 REFERENCES parent ON DELETE SET DEFAULT",
+            "DELETE FROM parent",
+        ),
+        (
+            "p INT UNIQUE DEFAULT 2 REFERENCES parent ON UPDATE SET DEFAULT",
+            "UPDATE {} parent SET id = 8",
+        ),
+        (
+            "p REFERENCES parent ON UPDATE CASCADE, q AS (p % 2) UNIQUE",
+            "UPDATE {} parent SET id = 8",
+        ),
+    ],
+)
+def test_an_action_keeps_unique_constraints(resolution: str, columns: str, change: str) -> None:
+    database = Database(
+        PARENT,
+        f"CREATE TABLE child({columns})",
+        "INSERT INTO parent(id) VALUES (1), (2)",
+        "INSERT INTO child(p) VALUES (1), (2)",
+    )
+
+    error = database.error(f"{change.format(resolution)} WHERE id = 1")
+
+    assert "UNIQUE constraint failed: child." in error
+
+
 def test_a_child_is_checked_under_its_new_key() -> None:
     database = Database(
         "CREATE TABLE p(a INTEGER PRIMARY KEY, b INTEGER UNIQUE)",

@@ -9,24 +9,32 @@ its registers are stored, and the position of each column in the stored rows. Po
 reused. A renamed or dropped column leaves all rows unchanged.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from creekdb.protocol.values import Key
 from creekdb.sql.key_codec import Codec, Component, SqlValue, encode
+from creekdb.sql.tokens import quote_name
 
 SCHEMA_KEY: Final = ("sql.schema",)
 ROW_PREFIX: Final = "sql"
 INDEX_PREFIX: Final = "sql.index"
 SEQUENCE_PREFIX: Final = "sql.sequence"
 
+ROW_ID_NAMES: Final = ("rowid", "_rowid_", "oid")
+
 STORED_NULL: Final = ()
 """Explicit NULL in a column that was added with a default. A missing item means the default."""
 
+
+_NUMBERED: Final = re.compile(r"(.*) ([2-9]|[1-9][0-9]{1,8})", re.DOTALL)
+"""Storage of a table whose name was already in use, or was dropped."""
 
 EXACT_TYPES: Final = {"INTEGER": int, "TEXT": str, "REAL": float, "BLOB": bytes}
 """Type that a column of each affinity stores without conversion."""
@@ -63,13 +71,35 @@ class Schema(msgspec.Struct, frozen=True, array_like=True):
     """In the order of creation, which decides the plans of SQLite."""
     storage: dict[str, Storage] = {}
     """Storage of each table by lower-case name."""
+    dropped: dict[str, int] = {}
+    """Number of the last dropped storage by base name: `item`, `item 2`, `item 3` have the base
+    `item`."""
 
     def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
+        # A schema that never lost a table has the form of release 0.1.0.
+        return msgspec.msgpack.encode(self if self.dropped else (self.entries, self.storage))
+
+    def is_dropped(self, storage: str) -> bool:
+        """True if a dropped table may have had a storage of this name."""
+        base, number = _storage_number(storage)
+        return number <= self.dropped.get(base, 0)
+
+    def with_dropped(self, names: Sequence[str]) -> "Schema":
+        """Return this schema after the tables with these storages were dropped."""
+        dropped = dict(self.dropped)
+        for base, number in map(_storage_number, names):
+            dropped[base] = max(number, dropped.get(base, 0))
+        return replace(self, dropped=dropped)
 
     @classmethod
     def decode(cls, encoded: bytes) -> "Schema":
         return msgspec.msgpack.decode(encoded, type=cls)
+
+
+def _storage_number(storage: str) -> tuple[str, int]:
+    """Return the base name of a storage and its number, 1 for the first table of a name."""
+    match = _NUMBERED.fullmatch(storage)
+    return (match[1], int(match[2])) if match else (storage, 1)
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -219,9 +249,10 @@ class Table(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def row_id_name(self) -> str:
-        """Name of the row id that no column hides."""
-        names = ("rowid", "_rowid_", "oid")
-        return next((name for name in names if name not in self.column_numbers), names[0])
+        """Name of the row id that no column hides, as it is written in SQL."""
+        alias = self.row_id_column
+        hidden = ROW_ID_NAMES[0] if alias is None else quote_name(self.columns[alias].name)
+        return next((name for name in ROW_ID_NAMES if name not in self.column_numbers), hidden)
 
     def selected_key_parts(self, values: tuple[SqlValue, ...]) -> tuple[Component, ...]:
         """Return the components of the row's key from the selected columns of the key."""

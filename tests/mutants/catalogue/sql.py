@@ -349,6 +349,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         '        if plan.resolution != "FAIL":\n            changer.writer.undo()\n',
     ),
     tested(
+        "sql_a_column_name_disables_the_primary_key",
+        "a table is stored by its primary key, whatever its columns are named",
+        "tests/unit/sql/changes/test_schema_changes.py",
+        "sql/changes/schema_changes.py",
+        "    options = [token.word for token in tokens if token.depth == 0]\n",
+        "    options = words\n",
+    ),
+    tested(
+        "sql_a_dropped_storage_is_used_again",
+        "rows of a dropped table are never taken for those of a new one",
+        "tests/unit/sql/changes/test_schema_changes.py",
+        "sql/catalog.py",
+        "        return number <= self.dropped.get(base, 0)\n",
+        "        return number < 0\n",
+    ),
+    tested(
         "sql_pages_of_the_connection_are_visible",
         "a query reads only tables and views of the database",
         "tests/unit/sql/test_connection.py",

@@ -3,7 +3,7 @@
 from collections.abc import Container
 from typing import Final, NamedTuple
 
-from creekdb.sql.catalog import Index, Table
+from creekdb.sql.catalog import ROW_ID_NAMES, Index, Table
 from creekdb.sql.changes.foreign_keys import key_columns
 from creekdb.sql.changes.row_writer import Conflict
 from creekdb.sql.queries.virtual_tables import CHANGED_PREFIX, EXCLUDED_PREFIX
@@ -23,7 +23,6 @@ _LITERAL_WORDS: Final = frozenset(
     ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "FALSE", "NULL", "TRUE")
 )
 """Words that are no columns, even if columns have these names."""
-_ROW_ID_NAMES: Final = ("rowid", "_rowid_", "oid")
 
 
 class Query(NamedTuple):
@@ -178,7 +177,7 @@ def column_number(table: Table, name: str) -> int:
     number = table.column_numbers.get(name.lower())
     if number is not None:
         return number
-    assert name.lower() in _ROW_ID_NAMES, "SQLite has checked the names of the columns"
+    assert name.lower() in ROW_ID_NAMES, "SQLite has checked the names of the columns"
     return -1 if table.row_id_column is None else table.row_id_column
 
 

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 
 from creekdb.errors import SqlConstraintError, SqlError, SqlUnsupported
 from creekdb.execution.transaction import Transaction
-from creekdb.sql.catalog import SCHEMA_KEY, Catalog, Index, Schema, Storage, Table
+from creekdb.sql.catalog import (
+    ROW_ID_NAMES,
+    SCHEMA_KEY,
+    Catalog,
+    Index,
+    Schema,
+    Storage,
+    Table,
+)
 from creekdb.sql.changes.row_writer import unique_error
 from creekdb.sql.connection import Session, SessionSlot, allow_schema_changes
 from creekdb.sql.key_codec import SqlValue
@@ -33,6 +41,7 @@ _CREATE_REFUSED: Final = {
     "TEMPORARY": "create an ordinary table, or use WITH for the results of a query",
 }
 
+_TEMPORARY: Final = ("TEMP", "TEMPORARY")
 _ALTER_REMEDY: Final = "create a new table and copy the rows with INSERT … SELECT"
 _GENERATED: Final = (2, 3)
 """Values of `hidden` in `table_xinfo` for columns that are generated."""
@@ -56,6 +65,8 @@ def change_schema(session: Session, previous_catalog: Catalog, text: str) -> Sql
         return result  # such as IF NOT EXISTS, which must not conflict with anything
     after = _new_schema(probe, schema, before, session.transaction)
     catalog = probe.catalog(after)
+    for table in catalog.tables.values():
+        _refuse_hidden_row_id(table)
     change = _DataChange(session.transaction)
     for table in before.values():
         if table.storage.name not in {each.name for each in after.storage.values()}:
@@ -80,7 +91,7 @@ def refuse_by_words(text: str) -> None:
     registers, which SQLite does not know.
     """
     words = [token.word for token in tokenize(text)]
-    if words[:1] == ["CREATE"] and "TRIGGER" in words[:3]:
+    if words[:1] == ["CREATE"] and "TRIGGER" in _kind_of_object(words):
         raise SqlUnsupported(f"CREATE TRIGGER is not supported; {_CREATE_REFUSED['TRIGGER']}")
     if ("INDEXED", "BY") in pairwise(words):
         raise SqlUnsupported("INDEXED BY is not supported; omit it, every index is considered")
@@ -90,12 +101,12 @@ def _refuse(reader: StatementReader) -> None:
     """Raise `SqlUnsupported` for a statement that Creek does not support."""
     words = [token.word for token in reader.tokens]
     if words[0] == "CREATE":
-        for word in words[1:3]:
+        for word in _kind_of_object(words):
             if word in _CREATE_REFUSED:
                 raise SqlUnsupported(f"CREATE {word} is not supported; {_CREATE_REFUSED[word]}")
         if "INDEX" in words[1:3] and _has_word(reader, "WHERE"):
             raise SqlUnsupported("partial indexes are not supported; omit WHERE")
-        if "TABLE" in words[1:3]:
+        if words[1:2] == ["TABLE"]:
             _refuse_table(reader, words)
     if words[0] == "DROP" and words[1:2] == ["TRIGGER"]:
         raise SqlUnsupported("there are no triggers; omit the statement")
@@ -103,21 +114,37 @@ def _refuse(reader: StatementReader) -> None:
         raise SqlUnsupported(f"ALTER TABLE cannot add a constraint; {_ALTER_REMEDY}")
 
 
+def _kind_of_object(words: list[str]) -> list[str]:
+    """Return the words after CREATE that say what the statement creates."""
+    return words[1:3] if words[1:2] and words[1] in _TEMPORARY else words[1:2]
+
+
 def _refuse_table(reader: StatementReader, words: list[str]) -> None:
     if any(pair == ("ON", "CONFLICT") for pair in pairwise(words)):
         raise SqlUnsupported(
             "ON CONFLICT in a constraint is not supported; write INSERT OR … or an UPSERT"
         )
-    if "DEFERRED" in words:
+    if ("INITIALLY", "DEFERRED") in pairwise(words):
         raise SqlUnsupported(
             "deferred foreign keys are not supported; they are checked after every statement, "
             "omit DEFERRABLE INITIALLY DEFERRED"
         )
-    after_name = [token for token in reader.tokens if token.depth == 0]
-    if not any(token.text == "(" for token in after_name):
+    begin = next(
+        (token for token in reader.tokens if token.text == "(" or token.word == "AS"), None
+    )
+    if begin is not None and begin.word == "AS":
         raise SqlUnsupported(
             "CREATE TABLE … AS SELECT is not supported; create the table with its columns, then "
             "INSERT … SELECT"
+        )
+
+
+def _refuse_hidden_row_id(table: Table) -> None:
+    is_row_id_only = table.has_row_id and table.row_id_column is None
+    if is_row_id_only and table.column_numbers.keys() >= set(ROW_ID_NAMES):
+        raise SqlUnsupported(
+            f"columns with all the names {', '.join(ROW_ID_NAMES)} hide the row id of table "
+            f"{table.name}; declare a primary key"
         )
 
 
@@ -133,9 +160,11 @@ def _adapted(probe: Probe, text: str, tokens: Sequence[Token]) -> str:
     """
     statement = text[: tokens[-1].stop]
     words = [token.word for token in tokens]
-    if words[0] != "CREATE" or words[1] != "TABLE" or "ROWID" in words[-2:]:
+    if words[:2] != ["CREATE", "TABLE"] or "PRIMARY" not in words:
         return statement
-    if "PRIMARY" not in words:
+    # The options follow the columns, which may have any name.
+    options = [token.word for token in tokens if token.depth == 0]
+    if ("WITHOUT", "ROWID") in pairwise(options):
         return statement
     connection = probe.connection
     connection.execute("SAVEPOINT create_table")
@@ -190,7 +219,9 @@ def _new_schema(
                 storage[name] = _changed_storage(probe, entry.name, previous, transaction)
         elif entry.kind == "index":
             _refuse_expressions(probe, entry.name)
-    return Schema(entries, storage)
+    kept = {each.name for each in storage.values()}
+    dropped = [each.name for each in schema.storage.values() if each.name not in kept]
+    return Schema(entries, storage, schema.dropped).with_dropped(dropped)
 
 
 def _refuse_expressions(probe: Probe, index: str) -> None:
@@ -204,7 +235,9 @@ def _new_storage(probe: Probe, name: str, schema: Schema) -> Storage:
     used = {storage.name for storage in schema.storage.values()}
     base = unique = name.lower()
     number = 1
-    while unique in used:  # left behind by a renamed table
+    # A name may be left behind by a renamed table. A name of a dropped table is not used again,
+    # because readers of old changes would take its rows for those of the new table.
+    while unique in used or schema.is_dropped(unique):
         number += 1
         unique = f"{base} {number}"
     width = len(probe.pragma("table_xinfo", name))
@@ -226,23 +259,30 @@ def _changed_storage(probe: Probe, name: str, previous: Table, transaction: Tran
         raise SqlUnsupported(f"ALTER TABLE cannot add a generated column; {_ALTER_REMEDY}")
     slot = storage.width
     defaults = dict(storage.added_defaults)
-    default = _default_value(probe, columns[-1], previous, transaction)
+    default = _default_value(probe, name, columns[-1], previous, transaction)
     if default is not None:
         defaults[slot] = default
     return replace(storage, slots=(*storage.slots, slot), width=slot + 1, added_defaults=defaults)
 
 
 def _default_value(
-    probe: Probe, column: tuple[Any, ...], previous: Table, transaction: Transaction
+    probe: Probe,
+    table: str,
+    column: tuple[Any, ...],
+    previous: Table,
+    transaction: Transaction,
 ) -> SqlValue:
-    """Return the default of an added column, as SQLite shows it in the existing rows.
+    """Return the default of an added column of `table`, as SQLite shows it in the existing rows.
 
     SQLite converts a default in existing rows otherwise than in new ones: DEFAULT 1e2 in a TEXT
     column is '1e2' there. It also rejects a default of another type only if there are rows.
     """
-    _, _, declared, not_null, default, _, _ = column
+    _, name, declared, not_null, default, _, _ = column
     if (default is None and not not_null) or not _has_rows(transaction, previous):
         return None
+    is_null = default is None or statement_tokens(default)[0].word == "NULL"
+    if not is_null and any(row[3] == name for row in probe.pragma("foreign_key_list", table)):
+        raise SqlError("Cannot add a REFERENCES column with non-NULL default value")
     if default is None:
         raise SqlError("Cannot add a NOT NULL column with default value NULL")
     connection = probe.connection

@@ -1,5 +1,7 @@
+import msgspec
 import pytest
 
+from creekdb.sql.catalog import Schema
 from tests.unit.sql.databases import Database
 
 ITEM = "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, stock INTEGER)"
@@ -87,6 +89,12 @@ def test_views_are_part_of_the_schema() -> None:
         ("ALTER TABLE item DROP COLUMN id", 'cannot drop PRIMARY KEY column: "id"'),
         ("CREATE TABLE x(a, a)", "duplicate column name: a"),
         ("CREATE TABLE x(a REFERENCES item DEFERRABLE INITIALLY DEFERRED)", "deferred"),
+        ("CREATE TABLE x AS SELECT count(*) FROM item", "CREATE TABLE … AS SELECT"),
+        ("CREATE TABLE x(rowid, _rowid_, OID)", "hide the row id of table x; declare a primary"),
+        (
+            "ALTER TABLE item ADD COLUMN x DEFAULT 7 REFERENCES item",
+            "Cannot add a REFERENCES column with non-NULL default value",
+        ),
     ],
 )
 def test_invalid_schema_changes_are_refused(statement: str, message: str) -> None:
@@ -101,3 +109,70 @@ def test_a_schema_change_and_statements_on_it_form_one_transaction() -> None:
     )
 
     assert results[3]["rows"] == ((1,), (1,))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "a TEXT PRIMARY KEY, rowid",
+        "a TEXT PRIMARY KEY, without rowid",
+        "deferred TEXT PRIMARY KEY, trigger",
+        "rowid INTEGER, a TEXT, PRIMARY KEY (rowid, a)",
+    ],
+)
+def test_columns_may_have_the_names_of_options(columns: str) -> None:
+    database = Database(f"CREATE TABLE t({columns})", "INSERT INTO t VALUES (1, 2)")
+
+    assert "UNIQUE constraint failed" in database.error("INSERT INTO t VALUES (1, 2)")
+
+
+@pytest.mark.parametrize("name", ["trigger", "temp", "virtual"])
+def test_a_table_may_have_the_name_of_another_kind_of_object(name: str) -> None:
+    database = Database(f"CREATE TABLE {name}(a)", f"INSERT INTO {name} VALUES (1)")
+
+    assert database.rows(f"SELECT a FROM {name}") == ((1,),)
+
+
+def test_a_row_id_is_found_even_if_columns_have_all_its_names() -> None:
+    database = Database("CREATE TABLE t(rowid, _rowid_ INTEGER PRIMARY KEY, oid)")
+    database.execute("INSERT INTO t VALUES ('a', 5, 'b'), ('a', 6, 'c')")
+    database.execute("DELETE FROM t WHERE oid = 'b'")
+
+    assert database.rows("UPDATE t SET rowid = 'd' RETURNING *") == (("d", 6, "c"),)
+
+
+def test_a_column_with_references_may_be_added_without_a_parent() -> None:
+    database = Database(ITEM, "ALTER TABLE item ADD COLUMN x DEFAULT 7 REFERENCES item(id)")
+    assert "FOREIGN KEY" in database.error("INSERT INTO item(id) VALUES (1)")
+    database.execute("INSERT INTO item(id, x) VALUES (1, 1)")
+
+    database.execute("ALTER TABLE item ADD COLUMN y DEFAULT NULL REFERENCES item(id)")
+
+    assert database.rows("SELECT y FROM item") == ((None,),)
+
+
+def test_a_table_with_the_name_of_a_dropped_one_has_another_storage() -> None:
+    database = Database()
+    storages = []
+    for _ in range(3):
+        database.execute("CREATE TABLE item(name TEXT UNIQUE)")
+        storages.append(database.table("item").storage.name)
+        database.execute("DROP TABLE item")
+    database.execute('CREATE TABLE "item 2"(a)')
+    storages.append(database.table("item 2").storage.name)
+    database.execute("CREATE TABLE ware(a)")
+
+    assert storages == ["item", "item 2", "item 3", "item 2 2"]
+    assert database.table("ware").storage.name == "ware"
+
+
+def test_a_schema_without_dropped_tables_has_the_encoding_of_release_0_1_0() -> None:
+    database = Database(ITEM)
+    encoded = database.state[("sql.schema",)]
+    entries, storage = msgspec.msgpack.decode(encoded)
+
+    assert storage == {"item": ["item", [0, 1, 2], 3, 3, {}]}
+    assert entries[0][:3] == ["table", "item", "item"]
+    database.execute("ALTER TABLE item RENAME TO ware")
+    database.execute("DROP TABLE ware")
+    assert Schema.decode(database.state[("sql.schema",)]).dropped == {"item": 1}

@@ -365,6 +365,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "        return number < 0\n",
     ),
     tested(
+        "sql_row_ids_of_many_rows_meet_those_of_another_replica",
+        "replicas draw different row ids at the same time, for any number of rows",
+        "tests/unit/sql/changes/test_row_ids.py",
+        "sql/changes/row_ids.py",
+        "    excess, number = divmod(session.row_ids, 2**NUMBER_BITS)\n",
+        "    excess, number = 0, session.row_ids\n",
+    ),
+    tested(
         "sql_pages_of_the_connection_are_visible",
         "a query reads only tables and views of the database",
         "tests/unit/sql/test_connection.py",

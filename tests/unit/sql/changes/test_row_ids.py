@@ -2,7 +2,7 @@ from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
-from creekdb.sql.changes.row_ids import NUMBER_BITS, next_row_id
+from creekdb.sql.changes.row_ids import NUMBER_BITS, REPLICA_BITS, next_row_id
 from creekdb.sql.connection import Session
 from tests.unit.execution.strategies import SCRIPT
 from tests.unit.sql.databases import Database
@@ -32,6 +32,24 @@ def test_replicas_draw_different_ids_at_the_same_time() -> None:
     first, second = next_row_id(session(5, 0)), next_row_id(session(5, 1))
 
     assert second - first == 2**NUMBER_BITS
+
+
+def test_replicas_draw_different_ids_for_many_rows_at_the_same_time() -> None:
+    sessions = [session(5, replica) for replica in range(2**REPLICA_BITS)]
+
+    ids = [next_row_id(each) for each in sessions for _ in range(2 * 2**NUMBER_BITS + 1)]
+
+    assert len(set(ids)) == len(ids)
+
+
+def test_only_many_rows_per_microsecond_of_one_replica_draw_equal_ids() -> None:
+    first, second = session(5), session(7)
+    many = [next_row_id(first) for _ in range(2 * 2**NUMBER_BITS)]
+
+    assert next_row_id(second) not in many
+    assert next_row_id(first) == next_row_id(session(7))
+    assert next_row_id(session(7, 1)) == next_row_id(session(7, 1 + 2**REPLICA_BITS))
+    assert many == sorted(many)
 
 
 def test_a_time_beyond_the_bits_still_yields_an_id() -> None:

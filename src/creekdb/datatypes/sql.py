@@ -19,6 +19,7 @@
 
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from creekdb.datatypes.sql_script import (
@@ -27,19 +28,17 @@ from creekdb.datatypes.sql_script import (
     ScratchExecution,
     check_digest,
     checked_entries,
-    checked_parameter_lists,
-    merge_results,
+    execute_each,
+    execute_parts,
     split_parameters,
 )
 from creekdb.datatypes.sql_workload import sample as sample
 from creekdb.errors import SqlTypeError
 from creekdb.execution.datatype import DataType
+from creekdb.execution.step_limit import STEPS_MAX
 from creekdb.execution.transaction import Transaction
 
-SQL = DataType("sql", sql=True)
 
-
-@SQL.operation
 def sql(tx: Transaction, text: str | list[object], parameters: Any = ()) -> Any:
     """Execute one statement, whose parameters are a list, or a dict by name.
 
@@ -52,19 +51,16 @@ def sql(tx: Transaction, text: str | list[object], parameters: Any = ()) -> Any:
     return _execute_all(tx, text)
 
 
-@SQL.operation(readonly=True)
 def query(tx: Transaction, text: str, parameters: Any = ()) -> dict[str, Any]:
     """Execute one statement that only reads."""
     return _execute(tx, text, parameters)
 
 
-@SQL.operation
 def transaction(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
     """Execute statements, each a text or a pair of text and parameters. All take effect or none."""
     return _execute_all(tx, statements)
 
 
-@SQL.operation(readonly=True)
 def queries(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
     """Execute statements that only read, each a text or a pair of text and parameters."""
     return _execute_all(tx, statements)
@@ -73,26 +69,22 @@ def queries(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
 def _execute_all(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
     if not isinstance(statements, Sequence) or isinstance(statements, str | bytes):
         raise SqlTypeError("a transaction takes a list of statements")
-    results = []
-    for statement in statements:
-        if isinstance(statement, str):
-            results.append(_execute(tx, statement, ()))
-        elif isinstance(statement, Sequence) and len(statement) == 2:
-            results.append(_execute(tx, statement[0], statement[1]))
-        else:
-            raise SqlTypeError("a statement is a text, or a pair of text and parameters")
-    return tuple(results)
+    return execute_parts("statement", partial(_execute_statement, tx), statements)
 
 
-@SQL.operation
+def _execute_statement(tx: Transaction, statement: Any) -> dict[str, Any]:
+    if isinstance(statement, str):
+        return _execute(tx, statement, ())
+    if isinstance(statement, Sequence) and len(statement) == 2:
+        return _execute(tx, statement[0], statement[1])
+    raise SqlTypeError("a statement is a text, or a pair of text and parameters")
+
+
 def batch(tx: Transaction, text: str, parameter_lists: Any) -> dict[str, Any]:
     """Execute one statement once per list of parameters. All executions take effect or none."""
-    return merge_results(
-        [_execute(tx, text, parameters) for parameters in checked_parameter_lists(parameter_lists)]
-    )
+    return execute_each(partial(_execute, tx, text), parameter_lists)
 
 
-@SQL.operation(readonly=True)
 def preview(tx: Transaction, entries: Any, digests: Any = (), origin: Any = None) -> dict[str, Any]:
     """Execute a script (`creekdb.datatypes.sql_script`) without keeping its writes.
 
@@ -113,7 +105,6 @@ def preview(tx: Transaction, entries: Any, digests: Any = (), origin: Any = None
     }
 
 
-@SQL.operation
 def commit(tx: Transaction, entries: Any, digests: Any, origin: Any) -> tuple[str, ...]:
     """Execute a script and keep its writes. Return the digests of its entries.
 
@@ -123,7 +114,8 @@ def commit(tx: Transaction, entries: Any, digests: Any, origin: Any) -> tuple[st
     script = checked_entries(entries)
     with closing(ScratchExecution(tx, Origin.from_value(origin))) as scratch:
         if digests is None:
-            outcomes = [EntryOutcome(scratch.run(entry), None) for entry in script]
+            values = execute_parts("statement", scratch.run, script)
+            outcomes = [EntryOutcome(value, None) for value in values]
         else:
             if not isinstance(digests, Sequence) or len(digests) != len(script):
                 raise SqlTypeError("'digests' is None, or has one digest for each entry")
@@ -150,3 +142,17 @@ def _execute(tx: Transaction, text: Any, parameters: Any) -> dict[str, Any]:
     positional, named = split_parameters(parameters)
     value: dict[str, Any] = tx.sql(text, *positional, **named).to_value()
     return value
+
+
+def create_sql_type(name: str = "sql", *, steps: int = STEPS_MAX) -> DataType:
+    """Return a data type with the operations of this module.
+
+    `steps` is the step limit of one operation. It must be equal on every replica.
+    """
+    datatype = DataType(name, steps=steps, sql=True)
+    for operation in (sql, query, transaction, queries, batch, preview, commit):
+        datatype.operation(readonly=operation in (query, queries, preview))(operation)
+    return datatype
+
+
+SQL = create_sql_type()

@@ -17,9 +17,10 @@ The *origin* of a script replaces the request in everything that derives from it
 random numbers and row ids. These are therefore equal in all executions of the script.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -34,6 +35,7 @@ ENTRIES_MAX: Final = 10_000
 _DIGEST_BYTES: Final = 12
 _DRAW_MAX: Final = 2**31
 _TIMESTAMP_MAX: Final = 2**62
+Result = TypeVar("Result")
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
@@ -134,9 +136,7 @@ class ScratchExecution:
         return value
 
     def _run_each(self, text: Any, parameter_lists: Any) -> dict[str, Any]:
-        return merge_results(
-            [self._run(text, parameters) for parameters in checked_parameter_lists(parameter_lists)]
-        )
+        return execute_each(partial(self._run, text), parameter_lists)
 
     def _find_savepoint(self, name: str) -> int:
         for index in range(len(self._savepoints) - 1, -1, -1):
@@ -154,15 +154,11 @@ def split_parameters(parameters: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     raise SqlTypeError("parameters are a list, or a dict by name")
 
 
-def checked_parameter_lists(value: Any) -> Sequence[Any]:
-    """Return the lists of parameters of a batch, or raise `SqlTypeError`."""
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+def execute_each(execute: Callable[[Any], dict[str, Any]], parameter_lists: Any) -> dict[str, Any]:
+    """Execute a statement once per list of parameters. Return all results as one."""
+    if not isinstance(parameter_lists, Sequence) or isinstance(parameter_lists, str | bytes):
         raise SqlTypeError("a batch takes a list of lists of parameters")
-    return value
-
-
-def merge_results(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the results of a statement that was executed many times as one result."""
+    results = execute_parts("parameters", execute, parameter_lists)
     last = results[-1] if results else {"columns": (), "last_row_id": None}
     return {
         "columns": last["columns"],
@@ -170,6 +166,21 @@ def merge_results(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "row_count": sum([result["row_count"] for result in results]),
         "last_row_id": last["last_row_id"],
     }
+
+
+def execute_parts(
+    kind: str, execute: Callable[[Any], Result], parts: Sequence[Any]
+) -> tuple[Result, ...]:
+    """Return the results of all parts of an operation. An error of SQL names its part."""
+    results: list[Result] = []
+    try:
+        for part in parts:
+            results += [execute(part)]
+    except SqlError as error:
+        if len(parts) > 1:
+            error.args = (f"{error} ({kind} {len(results) + 1} of {len(parts)})",)
+        raise
+    return tuple(results)
 
 
 def checked_entries(entries: Any) -> Sequence[Any]:

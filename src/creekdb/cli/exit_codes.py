@@ -8,7 +8,7 @@ FAILURE = 1
 USAGE_ERROR = 2
 IO_ERROR = 3
 INCOMPLETE = 4
-"""A search stopped at its limit before it was complete, and found no violation."""
+"""A search or a checker did not come to a verdict, and no violation was found."""
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 """The reader of the output closed the pipe; the code that a shell reports for SIGPIPE."""

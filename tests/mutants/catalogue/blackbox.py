@@ -10,11 +10,13 @@ ANOMALIES = "checkers/blackbox/anomalies/checker.py"
 DEPENDENCY_GRAPH = "checkers/blackbox/anomalies/dependency_graph.py"
 TRANSACTIONS = "checkers/blackbox/anomalies/transactions.py"
 VERSION_ORDERS = "checkers/blackbox/anomalies/version_orders.py"
+REGISTRY = "checkers/blackbox/registry.py"
 SESSIONS_TESTS = "tests/unit/checkers/blackbox/test_sessions.py"
 EXACTLY_ONCE_TESTS = "tests/unit/checkers/blackbox/test_exactly_once.py"
 CONVERGENCE_TESTS = "tests/unit/checkers/blackbox/test_final_states.py"
 ANOMALIES_TESTS = "tests/unit/checkers/blackbox/anomalies/test_checker.py"
 DEPENDENCY_GRAPH_TESTS = "tests/unit/checkers/blackbox/anomalies/test_dependency_graph.py"
+REGISTRY_TESTS = "tests/unit/checkers/blackbox/test_registry.py"
 TRANSACTIONS_TESTS = "tests/unit/checkers/blackbox/anomalies/test_transactions.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
@@ -32,16 +34,16 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "an increment is executed at most once",
         EXACTLY_ONCE_TESTS,
         EXACTLY_ONCE,
-        "if not acknowledged <= value <= acknowledged + unknown:",
-        "if not acknowledged <= value:",
+        "not acknowledged <= value <= acknowledged + unknown:",
+        "not acknowledged <= value:",
     ),
     tested(
         "exactly_once_forgives_lost_increments",
         "an acknowledged increment is executed",
         EXACTLY_ONCE_TESTS,
         EXACTLY_ONCE,
-        "if not acknowledged <= value <= acknowledged + unknown:",
-        "if not value <= acknowledged + unknown:",
+        "not acknowledged <= value <= acknowledged + unknown:",
+        "not value <= acknowledged + unknown:",
     ),
     tested(
         "exactly_once_checks_one_replica",
@@ -74,8 +76,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a put that was executed twice returns its own value",
         EXACTLY_ONCE_TESTS,
         EXACTLY_ONCE,
-        "if any(each is not None for each in previous):",
-        "if all(each is not None for each in previous[1:]) and previous[1:]:",
+        "any(each is not None and each is not ANY_VALUE for each in previous):",
+        "previous[1:] and all(each is not None for each in previous[1:]):",
     ),
     tested(
         "exactly_once_trusts_the_changed_mark",
@@ -114,16 +116,64 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a put with a response is in the final states",
         CONVERGENCE_TESTS,
         CONVERGENCE,
-        "if put.status is CallStatus.OK and not equal_exactly(value, put.arguments[1]):",
-        "if put.status is CallStatus.OK and value is not None and value != put.arguments[1]:",
+        "        if acknowledged and key not in state:",
+        "        if False:",
     ),
     tested(
         "final_states_may_contain_rejected_puts",
         "a rejected put is not in the final states",
         CONVERGENCE_TESTS,
         CONVERGENCE,
-        "if put.status is CallStatus.REJECTED and key in state:",
-        "if put.status is CallStatus.REJECTED and key not in state:",
+        "begun = [put for put in puts if put.status is not CallStatus.REJECTED]",
+        "begun = list(puts)",
+    ),
+    tested(
+        "final_states_ignore_keys_with_several_puts",
+        "the final value of a key that only puts write is that of one of them",
+        CONVERGENCE_TESTS,
+        CONVERGENCE,
+        "for key, puts in KvWrites(run).puts.items():",
+        "for key, puts in [(key, [put]) for key, put in KvWrites(run).once.items()]:",
+    ),
+    tested(
+        "final_states_of_other_types_are_equal",
+        "a final value has the type of the put",
+        CONVERGENCE_TESTS,
+        CONVERGENCE,
+        "equal_exactly(state.get(key), put.arguments[1])",
+        "state.get(key) == put.arguments[1]",
+    ),
+    tested(
+        "exactly_once_is_not_judged",
+        "the calls of a store are judged for exactly once",
+        REGISTRY_TESTS,
+        REGISTRY,
+        'if run.datatype == "kv" or any(',
+        "if any(",
+    ),
+    tested(
+        "observations_trust_values_that_were_not_recorded",
+        "a response that was not recorded shows no register",
+        EXACTLY_ONCE_TESTS,
+        KV_OBSERVATIONS,
+        " or call.value is ANY_VALUE:",
+        ":",
+    ),
+    tested(
+        "observations_count_booleans",
+        "a counter is an integer",
+        SESSIONS_TESTS,
+        KV_OBSERVATIONS,
+        "    if type(value) is not int:",
+        "    if not isinstance(value, int):",
+    ),
+    tested(
+        "exactly_once_accepts_other_types_of_counters",
+        "the final value of a counter is an integer",
+        EXACTLY_ONCE_TESTS,
+        EXACTLY_ONCE,
+        "if type(value) is not int or not acknowledged",
+        "if isinstance(value, int | float) and not acknowledged",
     ),
     tested(
         "final_states_may_be_missing",
@@ -288,12 +338,52 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "= call\n",
     ),
     tested(
+        "transaction_accepts_another_response",
+        "a response repeats the micro-operations",
+        ANOMALIES_TESTS,
+        TRANSACTIONS,
+        "return completed if [*map(_request, completed)] == [*map(_request, requested)] else None",
+        "return completed",
+    ),
+    tested(
+        "transaction_reads_values_that_were_not_recorded",
+        "a response that was not recorded proves no read",
+        ANOMALIES_TESTS,
+        TRANSACTIONS,
+        'return tuple(each for each in requested if each.function != "r")',
+        "return requested",
+    ),
+    tested(
+        "transactions_compare_numbers_by_value",
+        "values of different types differ",
+        ANOMALIES_TESTS,
+        TRANSACTIONS,
+        "type(value) in (int, str) else Value(value)",
+        "isinstance(value, int | float | str) else Value(value)",
+    ),
+    tested(
+        "transactions_skip_unknown_operations",
+        "an operation that the model does not have is an error",
+        TRANSACTIONS_TESTS,
+        TRANSACTIONS,
+        "    require_operation(operation, TRANSACTION_OPERATIONS)\n",
+        "",
+    ),
+    tested(
+        "versions_accept_lists_that_are_no_lists",
+        "a list that is read as another value is garbage",
+        ANOMALIES_TESTS,
+        VERSION_ORDERS,
+        "key in lists and not _is_list(value):",
+        "False:",
+    ),
+    tested(
         "transaction_with_an_error_has_an_unknown_outcome",
         "an error aborts a transaction",
         TRANSACTIONS_TESTS,
         TRANSACTIONS,
-        "outcome, operations, completed_us = TransactionOutcome.ABORTED, requested, None",
-        "outcome, operations, completed_us = TransactionOutcome.UNKNOWN, requested, None",
+        "        outcome = TransactionOutcome.ABORTED",
+        "        outcome = TransactionOutcome.UNKNOWN",
     ),
     tested(
         "versions_accept_values_without_a_writer",

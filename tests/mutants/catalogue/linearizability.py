@@ -14,6 +14,8 @@ COUNTEREXAMPLE_TESTS = "tests/unit/checkers/blackbox/linearizability/test_counte
 MODELS_TESTS = "tests/unit/checkers/blackbox/linearizability/test_models.py"
 PLAIN_MODELS_TESTS = "tests/unit/checkers/blackbox/linearizability/test_plain_models.py"
 JEPSEN_TESTS = "tests/unit/checkers/blackbox/history_files/test_jepsen.py"
+READER = "checkers/blackbox/history_files/reader.py"
+READER_TESTS = "tests/unit/checkers/blackbox/history_files/test_reader.py"
 JSON_LINES_TESTS = "tests/unit/checkers/blackbox/history_files/test_json_lines.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
@@ -75,8 +77,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a configuration includes its state",
         LINEARIZABILITY_TESTS,
         SEARCH,
-        "self._seen.setdefault((first, placed, move.state), [])",
-        "self._seen.setdefault((first, placed, None), [])",
+        "key = first, placed, move.state",
+        "key = first, placed, None",
     ),
     tested(
         "linearizability_forgets_optional_calls",
@@ -335,6 +337,54 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         JSON_LINES,
         "if parsed.responded_us is not None and parsed.responded_us < parsed.invoked_us:",
         "if False:",
+    ),
+    tested(
+        "json_line_accepts_final_responses_before_the_invocation",
+        "a final response does not precede its invocation",
+        JSON_LINES_TESTS,
+        JSON_LINES,
+        "parsed.final.responded_us < parsed.invoked_us:",
+        "parsed.final.responded_us < 0:",
+    ),
+    tested(
+        "histories_are_not_compared_with_the_model",
+        "a call that the model does not have is an error",
+        READER_TESTS,
+        READER,
+        "                model.check(event.f, arguments_of(event))\n",
+        "                pass\n",
+    ),
+    tested(
+        "store_raises_for_integers_as_keys",
+        "an integer is a key of the store",
+        (PLAIN_MODELS_TESTS, READER_TESTS),
+        PLAIN_MODELS,
+        "return operation not in _RANGES and bool(arguments) and type(arguments[0]) is int",
+        "return False",
+    ),
+    tested(
+        "store_confuses_integers_as_keys",
+        "an integer is another key than its text",
+        PLAIN_MODELS_TESTS,
+        PLAIN_MODELS,
+        "Registers({_ONLY_KEY: registers[key]} if key in registers else {})",
+        "Registers({_ONLY_KEY: registers[str(key)]} if str(key) in registers else {})",
+    ),
+    tested(
+        "an_undecided_history_is_reported_as_legal",
+        "an unknown verdict has its own exit code",
+        "tests/unit/cli/commands/test_history.py",
+        "cli/commands/history.py",
+        "return INCOMPLETE if is_unknown else SUCCESS",
+        "return SUCCESS",
+    ),
+    tested(
+        "edn_is_read_at_any_depth",
+        "a deeply nested value is rejected",
+        "tests/unit/checkers/blackbox/history_files/test_edn.py",
+        "checkers/blackbox/history_files/edn.py",
+        "    if not depth:",
+        "    if depth == -1_000_000:",
     ),
     tested(
         "json_line_without_a_value_expects_none",

@@ -12,11 +12,24 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Final
 
-from creekdb.checkers.blackbox.anomalies.transactions import TRANSACTION_OPERATIONS, freeze
-from creekdb.checkers.blackbox.kv_observations import KvWrites, amount_of, call_witness, view_of
+from creekdb.checkers.blackbox.anomalies.transactions import (
+    TRANSACTION_OPERATIONS,
+    UnusableTransactions,
+    freeze,
+    requested_operations,
+)
+from creekdb.checkers.blackbox.kv_observations import (
+    KvWrites,
+    MalformedResponse,
+    amount_of,
+    call_witness,
+    counted,
+    view_of,
+)
+from creekdb.checkers.blackbox.linearizability.models import ANY_VALUE
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall, ObservedRun
 from creekdb.checkers.replay import equal_exactly
-from creekdb.checkers.verdict import Illegal, Ok, Verdict, short_text
+from creekdb.checkers.verdict import Illegal, Inconclusive, Ok, Verdict, short_text
 
 CHECKER: Final = "exactly once"
 
@@ -40,8 +53,10 @@ def check_exactly_once(run: ObservedRun) -> Verdict:
         elif run.datatype == "transactions":
             for replica, state in run.final_states.items():
                 _check_appends(run, replica, state)
-    except NotExactlyOnce as violation:
+    except (NotExactlyOnce, MalformedResponse) as violation:
         return Illegal(CHECKER, str(violation), tuple(map(call_witness, violation.calls)))
+    except UnusableTransactions as error:
+        return Inconclusive(CHECKER, str(error))
     return Ok(CHECKER)
 
 
@@ -50,6 +65,8 @@ def _check_changed(run: ObservedRun) -> None:
         final = call.final
         if final is None or final.status is CallStatus.UNKNOWN or not call.has_response:
             continue
+        if final.changed is None or ANY_VALUE in (final.value, call.value):
+            continue  # not recorded
         is_same = final.status is call.status and equal_exactly(final.value, call.value)
         if final.changed is is_same:
             responses = f"{short_text(call.value)} and then {short_text(final.value)}"
@@ -63,7 +80,7 @@ def _check_puts(run: ObservedRun, writes: KvWrites) -> None:
         previous = [put.value] if put.status is CallStatus.OK else []
         if put.final is not None and put.final.status is CallStatus.OK:
             previous.append(put.final.value)
-        if any(each is not None for each in previous):
+        if any(each is not None and each is not ANY_VALUE for each in previous):
             raise NotExactlyOnce("the only put of a key returned a previous value", put)
     for call in run.calls:
         view = view_of(call)
@@ -97,7 +114,7 @@ def _check_upper_bounds(run: ObservedRun, writes: KvWrites) -> None:
         if view is None or call.responded_us is None:
             continue
         for key in view.values.keys() & increments.keys():
-            begun, value = increments[key].sum_until(call.responded_us), view.values[key] or 0
+            begun, value = increments[key].sum_until(call.responded_us), counted(view, key, call)
             if value > begun:
                 raise NotExactlyOnce(
                     f"{key} was read as {value}, and the increments up to then add {begun}", call
@@ -111,16 +128,17 @@ def _check_counters(writes: KvWrites, replica: str, state: Mapping[Any, Any]) ->
             amounts[call.status] += amount_of(call)
         value = state.get(key, 0)
         acknowledged, unknown = amounts[CallStatus.OK], amounts[CallStatus.UNKNOWN]
-        if not acknowledged <= value <= acknowledged + unknown:
+        if type(value) is not int or not acknowledged <= value <= acknowledged + unknown:
             raise NotExactlyOnce(
                 f"the increments of {key} with a response add {acknowledged}, those of unknown "
-                f"outcome add {unknown}, and the final value on replica {replica} is {value}"
+                f"outcome add {unknown}, and the final value on replica {replica} is "
+                f"{short_text(value)}"
             )
 
 
 def _check_appends(run: ObservedRun, replica: str, state: Mapping[Any, Any]) -> None:
     elements = {
-        key: Counter(freeze(value))
+        freeze(key): Counter(freeze(value))
         for key, value in state.items()
         if isinstance(value, list | tuple)
     }
@@ -128,8 +146,8 @@ def _check_appends(run: ObservedRun, replica: str, state: Mapping[Any, Any]) -> 
         if call.operation not in TRANSACTION_OPERATIONS:
             continue
         least, most = _executions(call)
-        for function, key, value in call.arguments:
-            count = elements.get(key, Counter())[freeze(value)] if function == "append" else least
+        for function, key, value in requested_operations(call.arguments):
+            count = elements.get(key, Counter())[value] if function == "append" else least
             if not least <= count <= most:
                 cause = f"{short_text(value)} is {count} times in {key} on replica {replica}"
                 raise NotExactlyOnce(cause, call)

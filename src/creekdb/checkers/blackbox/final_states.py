@@ -3,11 +3,13 @@
 from typing import Final
 
 from creekdb.checkers.blackbox.kv_observations import KvWrites, call_witness
-from creekdb.checkers.blackbox.observations import CallStatus, ObservedRun
+from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall, ObservedRun
 from creekdb.checkers.replay import equal_exactly, first_different_key
 from creekdb.checkers.verdict import Illegal, Inconclusive, Ok, Verdict, Witness, short_text
 
 CHECKER: Final = "final states"
+WITNESSES_MAX: Final = 5
+"""Upper bound for the puts of one key that are shown."""
 
 
 def check_final_states(run: ObservedRun) -> Verdict:
@@ -34,12 +36,18 @@ def _lost_write(run: ObservedRun) -> Illegal | None:
     if run.datatype != "kv":
         return None
     state = next(iter(run.final_states.values()))
-    for key, put in KvWrites(run).once.items():
-        value = state.get(key)
-        if put.status is CallStatus.OK and not equal_exactly(value, put.arguments[1]):
-            cause = f"the put of {key} had a response, and the final value is {short_text(value)}"
-            return Illegal(CHECKER, cause, (call_witness(put),))
-        if put.status is CallStatus.REJECTED and key in state:
-            cause = f"the put of {key} was rejected, and the final states contain it"
-            return Illegal(CHECKER, cause, (call_witness(put),))
+    for key, puts in KvWrites(run).puts.items():
+        begun = [put for put in puts if put.status is not CallStatus.REJECTED]
+        is_possible = any(equal_exactly(state.get(key), put.arguments[1]) for put in begun)
+        if key in state and not is_possible:
+            cause = f"no put of {key} that was not rejected has its final value"
+            return _violation(cause, state[key], puts)
+        acknowledged = [put for put in begun if put.status is CallStatus.OK]
+        if acknowledged and key not in state:
+            return _violation(f"a put of {key} had a response", None, acknowledged)
     return None
+
+
+def _violation(cause: str, final: object, puts: list[ObservedCall]) -> Illegal:
+    cause = f"{cause}, and the final value is {short_text(final)}"
+    return Illegal(CHECKER, cause, tuple(map(call_witness, puts[:WITNESSES_MAX])))

@@ -27,8 +27,8 @@ class FinalObservation(msgspec.Struct, frozen=True):
     responded_us: int
     status: CallStatus
     value: Any
-    changed: bool
-    """True if the final response differs from the tentative one."""
+    changed: bool | None
+    """True if the final response differs from the tentative one. None if it was not recorded."""
 
 
 class ObservedCall(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from creekdb.checkers.blackbox.anomalies.checker import check_anomalies
 from creekdb.checkers.blackbox.anomalies.picture import render_anomaly
+from creekdb.checkers.blackbox.exactly_once import check_exactly_once
 from creekdb.checkers.blackbox.linearizability.checker import STEPS_MAX, check_linearizability
 from creekdb.checkers.blackbox.linearizability.models import Model
 from creekdb.checkers.blackbox.linearizability.picture import counterexample_svg
@@ -24,10 +25,12 @@ def judge(run: ObservedRun, model: Model, steps_max: int = STEPS_MAX) -> list[Ju
 
     Transactions are judged by their dependencies only, which include real time.
     """
-    specific = judge_by_datatype(run)
-    if run.datatype == "transactions":
-        return specific
-    return [judge_linearizability(run, model, steps_max), *specific]
+    judgements = judge_by_datatype(run)
+    if run.datatype == "kv" or any(call.final is not None for call in run.calls):
+        judgements.insert(0, Judgement(check_exactly_once(run)))
+    if run.datatype != "transactions":
+        judgements.insert(0, judge_linearizability(run, model, steps_max))
+    return judgements
 
 
 def judge_by_datatype(run: ObservedRun) -> list[Judgement]:

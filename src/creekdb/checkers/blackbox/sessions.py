@@ -23,10 +23,13 @@ from typing import Final, NamedTuple
 
 from creekdb.checkers.blackbox.kv_observations import (
     KvWrites,
+    MalformedResponse,
     View,
     amount_of,
     call_witness,
+    counted,
     view_of,
+    written_key,
 )
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall, ObservedRun
 from creekdb.checkers.verdict import Illegal, Ok, Verdict
@@ -105,7 +108,7 @@ def check_sessions(run: ObservedRun) -> Verdict:
     """Return the verdict on a run of the key-value store."""
     try:
         _SessionCheck(run).replay()
-    except SessionViolation as violation:
+    except (SessionViolation, MalformedResponse) as violation:
         return Illegal(CHECKER, str(violation), tuple(map(call_witness, violation.calls)))
     return Ok(CHECKER)
 
@@ -117,9 +120,10 @@ class _SessionCheck:
         self._run = run
         self._writes = KvWrites(run)
         prefixes = frozenset(
-            call.arguments[0] if call.arguments else ""
+            prefix
             for call in run.calls
             if call.operation == "scan"
+            and type(prefix := call.arguments[0] if call.arguments else "") is str
         )
         self._sessions: defaultdict[str, _Session] = defaultdict(lambda: _Session(prefixes))
         self._began: dict[int, _Snapshot] = {}
@@ -151,11 +155,12 @@ class _SessionCheck:
 
     def _counters_of(self, call: ObservedCall) -> list[str]:
         """Return the counters that the response to the call may show."""
+        first = call.arguments[0] if call.arguments else ""
+        if type(first) is not str:
+            return []
         if call.operation == "scan":
-            prefix = call.arguments[0] if call.arguments else ""
-            return [key for key in self._writes.counters if key.startswith(prefix)]
-        key = call.arguments[0] if call.arguments else None
-        return [key] if key in self._writes.counters else []
+            return [key for key in self._writes.counters if key.startswith(first)]
+        return [first] if first in self._writes.counters else []
 
     def _on_response(self, index: int, call: ObservedCall) -> None:
         session, began, view = self._sessions[call.client], self._began[index], view_of(call)
@@ -163,11 +168,11 @@ class _SessionCheck:
             self._check_view(call, view, session, began)
             if call.strong:
                 self._check_origins(call, view)
-                self._learn(session, view)
+                self._learn(session, view, call)
         if self._writes.is_once(call):
             session.own.add(call.arguments[0])
-        if call.operation == "increment":
-            session.own_sums[call.arguments[0]] += amount_of(call)
+        if call.operation == "increment" and (key := written_key(call)) is not None:
+            session.own_sums[key] += amount_of(call)
         if call.strong:
             self._on_stable_write(call)
 
@@ -175,15 +180,15 @@ class _SessionCheck:
         session = self._sessions[call.client]
         if self._writes.is_once(call):
             session.stable.add(call.arguments[0])
-        if call.operation == "increment":
-            session.own_stable_sums[call.arguments[0]] += amount_of(call)
+        if call.operation == "increment" and (key := written_key(call)) is not None:
+            session.own_stable_sums[key] += amount_of(call)
 
-    def _learn(self, session: _Session, view: View) -> None:
+    def _learn(self, session: _Session, view: View, call: ObservedCall) -> None:
         for key, value in view.values.items():
             if key in self._writes.once and value is not None:
                 session.stable.add(key)
             elif key in self._writes.counters:
-                session.seen_sums[key] = max(session.seen_sums[key], value or 0)
+                session.seen_sums[key] = max(session.seen_sums[key], counted(view, key, call))
 
     # --- guarantees -----------------------------------------------------------------------------
 
@@ -201,7 +206,7 @@ class _SessionCheck:
         increment = amount_of(call) if call.operation == "increment" else 0
         for counter, own in began.own_sums.items():
             if view.covers(counter):
-                value = (view.values.get(counter) or 0) - increment
+                value = counted(view, counter, call) - increment
                 seen = began.stable_sums[counter] if call.strong else 0
                 self._check_counter(call, counter, value, own, seen)
 

@@ -7,10 +7,10 @@ from typing import Final
 import click
 
 from creekdb.atomic_write import atomic_write
-from creekdb.checkers import Verdict, check_all, verdict_rows
+from creekdb.checkers import Inconclusive, Verdict, check_all, verdict_rows
 from creekdb.checkers.blackbox import Judgement, ObservedRun, judge, read_calls
 from creekdb.cli.declaration import argument, declared, option
-from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.exit_codes import FAILURE, INCOMPLETE, SUCCESS
 from creekdb.cli.model_loader import ModelArguments, load_model
 from creekdb.cli.options import EXISTING_DIRECTORY, NEW_RUN, add_working_directory_to_path
 from creekdb.cli.output import command_name, pluralize, print_json, print_lines
@@ -63,7 +63,7 @@ def check(
     directory, the calls in calls.jsonl are checked too.
 
     The verdicts are printed, and those on a run are saved in its directory, in verdicts.json. Exits
-    with 1 if one of them is illegal.
+    with 1 if one of them is illegal. Exits with 4 if none is, but one on the calls is unknown.
 
     \b
     Examples:
@@ -85,7 +85,10 @@ def check(
     else:
         print_lines(verdict_lines(verdicts))
     _draw(judgements, picture, is_hinted=not as_json)
-    return SUCCESS if is_legal(verdicts) else FAILURE
+    if not is_legal(verdicts):
+        return FAILURE
+    is_unknown = any(isinstance(each.verdict, Inconclusive) for each in judgements)
+    return INCOMPLETE if is_unknown else SUCCESS
 
 
 def _check_run(directory: Path, arguments: ModelArguments) -> tuple[list[Verdict], list[Judgement]]:
@@ -110,7 +113,7 @@ def _check_run(directory: Path, arguments: ModelArguments) -> tuple[list[Verdict
 
 def _check_calls(path: Path, arguments: ModelArguments) -> list[Judgement]:
     model = load_model(arguments.model, path)
-    run = ObservedRun(datatype=model.name, calls=read_calls(path))
+    run = ObservedRun(datatype=model.name, calls=read_calls(path, model))
     return judge(run, model, arguments.steps)
 
 

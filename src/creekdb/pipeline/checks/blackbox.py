@@ -22,7 +22,7 @@ from creekdb.checkers.blackbox.linearizability.checker import (
     object_number,
     object_numbers,
 )
-from creekdb.checkers.blackbox.linearizability.models import Keys
+from creekdb.checkers.blackbox.linearizability.models import Keys, require_call
 from creekdb.checkers.blackbox.linearizability.picture import counterexample_svg
 from creekdb.checkers.verdict import Illegal, Inconclusive, Ok
 from creekdb.errors import BadValue, UsageError
@@ -72,7 +72,9 @@ def _add_keys(model: Model, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
 
 def _keyed_rows(line: str, model: Model) -> list[dict[str, str]]:
     try:
-        calls = intervals([decode_call(line)], model)
+        call = decode_call(line)
+        require_call(model, call)
+        calls = intervals([call], model)
     except BadValue as error:
         return [{"error": f"{error}; in the line {line[:100]!r}"}]
     return [

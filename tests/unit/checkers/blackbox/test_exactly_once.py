@@ -7,6 +7,7 @@ import pytest
 
 from creekdb.checkers import Illegal, Ok
 from creekdb.checkers.blackbox.exactly_once import check_exactly_once
+from creekdb.checkers.blackbox.linearizability.models import ANY_VALUE
 from creekdb.checkers.blackbox.observations import (
     CallStatus,
     FinalObservation,
@@ -16,6 +17,7 @@ from creekdb.checkers.blackbox.observations import (
 from tests.unit.checkers.blackbox.kv_runs import call, kv_run, serial_run
 from tests.unit.checkers.blackbox.transaction_runs import transaction
 
+OK = CallStatus.OK
 INCREMENT = call("c", 0, "increment", "n", value=1)
 UNKNOWN_INCREMENT = call("c", 10, "increment", "n", status=CallStatus.UNKNOWN)
 REJECTED_INCREMENT = call("c", 0, "increment", "n", status=CallStatus.REJECTED)
@@ -56,6 +58,9 @@ def test_the_counters_of_every_replica_are_compared(replica: str) -> None:
         ((INCREMENT, call("c", 10, "scan", "", value=(("n", 2),))), "up to then add 1"),
         ((call("c", 0, "get", "n", value=1), call("c", 10, "increment", "n")), "then add 0"),
         ((REJECTED_INCREMENT, call("c", 10, "get", "n", value=1)), "up to then add 0"),
+        ((INCREMENT, call("c", 10, "get", "n", value="2")), "it was read as '2'"),
+        ((INCREMENT, call("c", 10, "scan", "", value=5)), "not a list of pairs"),
+        ((INCREMENT, call("c", 10, "scan", "", value=((1, 2, 3),))), "not a list of pairs"),
     ],
 )
 def test_responses_reveal_calls_that_were_executed_twice_or_never(
@@ -94,6 +99,30 @@ def test_a_final_response_is_changed_if_it_differs(
     run = ObservedRun(datatype="bank", calls=(weak,))
 
     assert isinstance(check_exactly_once(run), Ok) == is_legal
+
+
+@pytest.mark.parametrize("value", [None, "1", 1.0, True])
+def test_a_final_counter_is_an_integer(value: Any) -> None:
+    verdict = check_exactly_once(kv_run(INCREMENT, r0={"n": value}))
+
+    assert isinstance(verdict, Illegal)
+    assert verdict.message.endswith(f"on replica r0 is {value!r}")
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (call("c", 0, "put", "k", 5, value=ANY_VALUE),),
+        (call("c", 0, "put", "k", 5), call("d", 10, "get", "k", value=ANY_VALUE)),
+        (INCREMENT, call("c", 10, "scan", value=ANY_VALUE)),
+        (
+            call("c", 0, "put", "k", 5, strong=False, final=FinalObservation(9, OK, 4, None)),
+            call("d", 10, "put", "k", 4),
+        ),
+    ],
+)
+def test_responses_that_were_not_recorded_are_no_evidence(calls: tuple[ObservedCall, ...]) -> None:
+    assert check_exactly_once(kv_run(*calls)) == Ok("exactly once")
 
 
 def test_a_final_error_is_another_response_than_a_tentative_value() -> None:

@@ -1,15 +1,18 @@
 """Final states as clients read them."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from creekdb.checkers import Illegal, Inconclusive, Ok
 from creekdb.checkers.blackbox.final_states import check_final_states
-from creekdb.checkers.blackbox.observations import CallStatus
+from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall
 from tests.unit.checkers.blackbox.kv_runs import call, kv_run, serial_run
 
 PUT = call("c", 0, "put", "k", 5, strong=False)
 REJECTED = call("c", 0, "put", "k", 5, status=CallStatus.REJECTED)
+STRONG, OTHER = call("c", 0, "put", "k", 5), call("d", 0, "put", "k", 6)
 UNKNOWN = call("c", 0, "put", "k", 5, status=CallStatus.UNKNOWN)
 
 
@@ -49,16 +52,27 @@ def test_a_difference_of_any_other_data_type_is_reported_too() -> None:
     [
         (PUT, {}, "had a response"),
         (PUT, {"k": 4}, "the final value is 4"),
-        (REJECTED, {"k": 5}, "was rejected"),
+        (REJECTED, {"k": 5}, "that was not rejected has its final value"),
+        ((STRONG, OTHER), {}, "had a response"),
+        ((STRONG, OTHER), {"k": None}, "the final value is None"),
+        ((STRONG, OTHER), {"k": 5.0}, "the final value is 5.0"),
+        ((REJECTED, OTHER), {"k": 5}, "the final value is 5"),
+        ((STRONG, UNKNOWN), {}, "had a response"),
     ],
 )
 def test_lost_and_rejected_writes_are_reported(
-    put: object, state: dict[str, int], message: str
+    put: ObservedCall | tuple[ObservedCall, ...], state: dict[str, Any], message: str
 ) -> None:
-    verdict = check_final_states(kv_run(put, r0=state))  # type: ignore[arg-type]
+    puts = put if isinstance(put, tuple) else (put,)
+    verdict = check_final_states(kv_run(*puts, r0=state))
 
     assert isinstance(verdict, Illegal)
     assert message in verdict.message
+
+
+@pytest.mark.parametrize("final", [5, 6])
+def test_the_final_value_is_that_of_any_put(final: int) -> None:
+    assert check_final_states(kv_run(STRONG, OTHER, r0={"k": final})) == Ok("final states")
 
 
 @pytest.mark.parametrize("state", [{}, {"k": 5}])

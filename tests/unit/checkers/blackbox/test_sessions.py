@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from creekdb.checkers import Illegal, Ok
+from creekdb.checkers.blackbox.linearizability.models import ANY_VALUE
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall, ObservedRun
 from creekdb.checkers.blackbox.sessions import check_sessions
 from tests.unit.checkers.blackbox.kv_runs import call, kv_run, serial_run
@@ -125,3 +126,29 @@ def test_a_write_deleted_from_the_last_own_read_is_found(seed: int) -> None:
 
     assert check_sessions(extended) == Ok("sessions")
     assert isinstance(check_sessions(mutated(extended, len(run.calls), None)), Illegal)
+
+
+@pytest.mark.parametrize("value", ["2", 2.5, True])
+def test_a_counter_that_is_no_integer_is_a_wrong_response(value: Any) -> None:
+    verdict = check_sessions(kv_run(increment("a", 0, 1), increment("b", 10, value)))
+
+    assert isinstance(verdict, Illegal)
+    assert f"it was read as {value!r}" in verdict.message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        call("b", 10, "put"),
+        call("b", 10, "put", "k1"),
+        call("b", 10, "put", 1, 2),
+        call("b", 10, "put", [], 2),
+        call("b", 10, "increment", 1),
+        call("b", 10, "get", {}),
+        call("b", 10, "scan", 1, value=()),
+        call("b", 10, "scan", "k", value=ANY_VALUE),
+        call("b", 10, "scan", value=((1, 2),)),
+    ],
+)
+def test_calls_without_a_text_as_key_are_not_judged(wrong: ObservedCall) -> None:
+    assert check_sessions(kv_run(FIRST, wrong, increment("a", 20, 1))) == Ok("sessions")

@@ -29,7 +29,8 @@ def write(*calls: ObservedCall, name: str = "calls.jsonl") -> str:
 
 def test_a_linearizable_history_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", write(*LEGAL), "--model", "kv"]) == 0
-    assert "✓ 2 of 2 checkers passed\n  linearizability, sessions" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "✓ 3 of 3 checkers passed\n  linearizability, exactly once, sessions" in shown
 
 
 def test_an_illegal_history_exits_with_1_and_names_the_call(
@@ -43,7 +44,7 @@ def test_an_illegal_history_exits_with_1_and_names_the_call(
 
 def test_verdicts_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", write(*STALE), "--model", "kv", "--json"]) == 1
-    row, _ = json.loads(capsys.readouterr().out)
+    row, *_ = json.loads(capsys.readouterr().out)
     assert (row["checker"], row["verdict"]) == ("linearizability", "illegal")
     assert row["counterexample"][-1]["what"] == "get x → None"
 
@@ -56,9 +57,53 @@ def test_the_picture_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert not Path("other.svg").exists()
 
 
-def test_an_undecided_history_is_no_violation(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", write(*LEGAL), "--model", "kv", "--steps", "1"]) == 0
+def test_an_undecided_history_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", write(*LEGAL), "--model", "kv", "--steps", "1"]) == 4
     assert "unknown  linearizability: not checked" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("model", "line", "cause"),
+    [
+        ("transactions", {"operation": "appendd"}, "'operation': the model has no operation 'app"),
+        ("kv", {"operation": "put"}, "'arguments': put(key: str, value: Any) does not take 0"),
+        ("kv", {"operation": "put", "arguments": ["x"]}, "does not take 1"),
+        ("kv", {"operation": "get", "arguments": [[]]}, "the key of get is (); expected a text"),
+        ("kv", {"operation": "scan", "arguments": [1]}, "the key of scan is 1; expected a text"),
+        ("counter", {"operation": "inc"}, "'operation': the model has no operation 'inc'"),
+        ("register", {"operation": "write"}, "'arguments': 'write' does not take the arguments"),
+        ("list", {"operation": "append"}, "'arguments': 'append' does not take the arguments"),
+        ("text-kv", {"operation": "get", "arguments": [1]}, "'arguments': 'get' does not take"),
+        ("transactions", {"operation": "txn", "arguments": [5]}, "5 is not a micro-operation"),
+    ],
+)
+def test_a_call_that_the_model_lacks_is_a_usage_error(
+    model: str, line: dict[str, object], cause: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = {"client": "a", "invoked_us": 0, "responded_us": 1}
+    Path("calls.jsonl").write_text(f"\n{json.dumps(fields | line)}\n")
+
+    assert main(["check", "calls.jsonl", "--model", model]) == 2
+
+    error = capsys.readouterr().err
+    assert "calls.jsonl, line 2: " in error
+    assert cause in error
+    assert error.count("\n") == 1
+
+
+def test_a_model_whose_states_are_not_hashable_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("unhashable.py").write_text(
+        "from creekdb.checkers.blackbox import Model, step_of\n"
+        "INITIAL = Model('list', [], step_of(lambda state, *call: (state, None)))\n"
+        "LATER = Model('list', (), step_of(lambda state, *call: ([], None)))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for variable in ("INITIAL", "LATER"):
+        write(call("a", "toggle", at=(0, 1)))
+        assert main(["check", "calls.jsonl", "--model", f"unhashable:{variable}"]) == 2
+        assert "a state of the type list, which is not hashable" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("variable", ["gate", "MODEL"])
@@ -90,8 +135,9 @@ def test_calls_in_a_run_directory_are_checked_with_the_run(
     write(*LEGAL, name="run/calls.jsonl")
     assert main(["check", "run"]) == 0
     verdicts = json.loads(Path("run/verdicts.json").read_text())["verdicts"]
-    assert [each["checker"] for each in verdicts[-2:]] == ["linearizability", "sessions"]
-    assert {each["verdict"] for each in verdicts[-2:]} == {"ok"}
+    checkers = [each["checker"] for each in verdicts[-3:]]
+    assert checkers == ["linearizability", "exactly once", "sessions"]
+    assert {each["verdict"] for each in verdicts[-3:]} == {"ok"}
     write(*STALE, name="run/calls.jsonl")
     assert main(["check", "run", "--picture", "found.svg"]) == 1
     assert Path("found.svg").exists()

@@ -34,6 +34,7 @@ from creekdb.checkers.verdict import Illegal, Inconclusive, Ok, Verdict, Witness
 CHECKER: Final = "transactions"
 REAL_TIME_SUFFIX: Final = "-realtime"
 STRONGEST_MODELS: Final = {
+    "wrong response": "none",
     "garbage read": "none",
     "duplicate append": "none",
     "G0": "none",
@@ -118,6 +119,10 @@ def find_anomalies(run: ObservedRun) -> list[Anomaly]:
     def report(name: str, detail: str, involved: Iterable[Transaction]) -> None:
         found.setdefault(name, Anomaly(name, detail, tuple(dict.fromkeys(involved))))
 
+    for each in transactions:
+        if each.wrong_response is not None:
+            detail = f"the response to {each.describe()} does not repeat it: {each.wrong_response}"
+            report("wrong response", detail, (each,))
     histories = key_histories(transactions, report)
     graph = DependencyGraph(len(transactions))
     certain = _certain_transactions(transactions, histories.values())

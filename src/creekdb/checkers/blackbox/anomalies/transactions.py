@@ -12,6 +12,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from creekdb.checkers.blackbox.linearizability.models import (
+    ANY_VALUE,
+    Value,
+    require_operation,
+)
 from creekdb.checkers.blackbox.observations import (
     CallStatus,
     FinalObservation,
@@ -19,6 +24,7 @@ from creekdb.checkers.blackbox.observations import (
     ObservedRun,
 )
 from creekdb.checkers.verdict import short_text
+from creekdb.errors import BadValue
 
 TRANSACTION_OPERATIONS: Final = ("run", "txn")
 """Names of the operation that executes its arguments as one transaction."""
@@ -55,6 +61,8 @@ class Transaction(msgspec.Struct, frozen=True, gc=False):
     invoked_us: int
     completed_us: int | None
     """Time of the stable or final response. It is None unless the transaction is committed."""
+    wrong_response: str | None = None
+    """Response that does not repeat the micro-operations, as text, or None."""
 
     @property
     def name(self) -> str:
@@ -86,48 +94,77 @@ def transactions_of(run: ObservedRun) -> list[Transaction]:
     return [_transaction(number, call) for number, call in enumerate(calls)]
 
 
+def check_transaction(operation: str, arguments: tuple[Any, ...]) -> None:
+    """Raise `BadValue` unless the call is a transaction."""
+    require_operation(operation, TRANSACTION_OPERATIONS)
+    try:
+        requested_operations(arguments)
+    except UnusableTransactions as error:
+        raise BadValue(f"'arguments': {error}") from error
+
+
+def requested_operations(arguments: tuple[Any, ...]) -> tuple[MicroOperation, ...]:
+    """Return the micro-operations of a call, or raise `UnusableTransactions`."""
+    if len(arguments) == 1 and isinstance(arguments[0], list | tuple):
+        (only,) = arguments
+        if not only or isinstance(only[0], list | tuple):
+            arguments = tuple(only)
+    return tuple(_micro_operations(arguments))
+
+
 def _transaction(number: int, call: ObservedCall) -> Transaction:
-    arguments = call.arguments
-    if len(arguments) == 1 and arguments[0] and isinstance(arguments[0][0], list | tuple):
-        (arguments,) = arguments
-    requested = tuple(_micro_operations(arguments))
+    requested = requested_operations(call.arguments)
     response: ObservedCall | FinalObservation | None = call if call.strong else call.final
     if call.status is CallStatus.REJECTED:
         response = call
+    outcome, operations, completed_us, wrong = TransactionOutcome.UNKNOWN, requested, None, None
     if response is None or response.status is CallStatus.UNKNOWN:
-        outcome, operations, completed_us = TransactionOutcome.UNKNOWN, requested, None
-    elif response.status is CallStatus.OK:
-        operations, completed_us = tuple(_micro_operations(response.value)), response.responded_us
-        outcome = TransactionOutcome.COMMITTED
-        _require_match(requested, operations)
+        pass
+    elif response.status is not CallStatus.OK:
+        outcome = TransactionOutcome.ABORTED
+    elif (completed := _completed_operations(requested, response.value)) is None:
+        wrong = short_text(response.value)
     else:
-        outcome, operations, completed_us = TransactionOutcome.ABORTED, requested, None
-    return Transaction(number, call.client, operations, outcome, call.invoked_us, completed_us)
+        outcome, operations = TransactionOutcome.COMMITTED, completed
+        completed_us = response.responded_us
+    return Transaction(
+        number, call.client, operations, outcome, call.invoked_us, completed_us, wrong
+    )
 
 
-def _micro_operations(values: Any) -> Iterator[MicroOperation]:
-    for each in values if isinstance(values, list | tuple) else (values,):
+def _micro_operations(values: tuple[Any, ...]) -> Iterator[MicroOperation]:
+    for each in values:
         frozen = freeze(each)
         if not (isinstance(frozen, tuple) and len(frozen) == 3 and frozen[0] in FUNCTIONS):
             raise UnusableTransactions(f"{short_text(each)} is not a micro-operation")
         yield MicroOperation(*frozen)
 
 
-def _require_match(
-    requested: tuple[MicroOperation, ...], completed: tuple[MicroOperation, ...]
-) -> None:
-    expected = [(each[:2], None if each.function == "r" else each.value) for each in requested]
-    if expected != [(each[:2], None if each.function == "r" else each.value) for each in completed]:
-        raise UnusableTransactions(
-            f"the response {short_text(completed)} does not repeat the micro-operations "
-            f"{short_text(requested)}"
-        )
+def _completed_operations(
+    requested: tuple[MicroOperation, ...], response: Any
+) -> tuple[MicroOperation, ...] | None:
+    """Return the micro-operations of a response, or None if they differ from the requested ones.
+
+    Of a response that was not recorded, only the writes are known.
+    """
+    if response is ANY_VALUE:
+        return tuple(each for each in requested if each.function != "r")
+    if not isinstance(response, list | tuple):
+        return None
+    try:
+        completed = tuple(_micro_operations(tuple(response)))
+    except UnusableTransactions:
+        return None
+    return completed if [*map(_request, completed)] == [*map(_request, requested)] else None
+
+
+def _request(operation: MicroOperation) -> MicroOperation:
+    """Return the micro-operation without the value that it read."""
+    return operation._replace(value=None) if operation.function == "r" else operation
 
 
 def freeze(value: Any) -> Any:
-    """Return the value with tuples for lists and dicts, so that it can be a key."""
+    """Return a hashable equivalent of a value. Values of different types differ."""
     if isinstance(value, list | tuple):
         return tuple([freeze(each) for each in value])
-    if isinstance(value, dict):
-        return tuple(sorted((key, freeze(each)) for key, each in value.items()))
-    return value
+    return value if value is None or type(value) in (int, str) else Value(value)

@@ -73,6 +73,9 @@ def key_histories(
                 histories[key].is_list = key in lists
             if function != "r":
                 written[key].append(value)
+            elif transaction.is_committed and key in lists and not _is_list(value):
+                detail = f"{transaction.name} read {text_of(value)} from the list {text_of(key)}"
+                report("garbage read", detail, (transaction,))
             elif transaction.is_committed:
                 own = tuple(written[key])
                 version = _list_version if key in lists else _register_version
@@ -93,9 +96,6 @@ def _list_keys(transactions: Sequence[Transaction]) -> set[Any]:
     mixed = appended & {each.key for each in operations if each.function == "w"}
     if mixed:
         raise UnusableTransactions(f"{text_of(mixed.pop())} is both a list and a register")
-    for each in operations:
-        if each.key in appended and each.function == "r" and not _is_list(each.value):
-            raise UnusableTransactions(f"the list {text_of(each.key)} was read as {each.value!r}")
     return appended
 
 

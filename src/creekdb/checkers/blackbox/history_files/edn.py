@@ -16,6 +16,8 @@ from creekdb.errors import BadValue
 
 _TOKEN: Final = re.compile(r'[\s,]+|;[^\n]*|("(?:[^"\\]|\\.)*"|#\{|[()\[\]{}]|#?[^\s,;()\[\]{}"]+)')
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}", "#{": "}"}
+DEPTH_MAX: Final = 256
+"""Upper bound for nested values."""
 _CONSTANTS: Final = {"nil": None, "true": True, "false": False}
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:(\.\d+)?([eE][+-]?\d+)?M?|N)")
 
@@ -23,7 +25,7 @@ _NUMBER: Final = re.compile(r"[+-]?\d+(?:(\.\d+)?([eE][+-]?\d+)?M?|N)")
 def read_edn(text: str) -> Any:
     """Return the only value of the text, or raise `BadValue`."""
     tokens = _tokens(text)
-    value = _read(next(tokens), tokens)
+    value = _read(next(tokens), tokens, DEPTH_MAX)
     if (rest := next(tokens)) != "":
         raise BadValue(f"unexpected '{rest}' after the value")
     return value
@@ -42,30 +44,40 @@ def _tokens(text: str) -> Iterator[str]:
         yield ""
 
 
-def _read(token: str, tokens: Iterator[str]) -> Any:
+def _read(token: str, tokens: Iterator[str], depth: int) -> Any:
+    if not depth:
+        raise BadValue(f"nested more than {DEPTH_MAX} levels deep")
     if token in _CLOSING:
-        return _read_collection(token, tokens)
+        return _read_collection(token, tokens, depth)
     if token.startswith('"'):
         try:
-            return json.loads(token, strict=False)
+            text = json.loads(token, strict=False)
+            text.encode()  # rejects half of a surrogate pair
+            return text
         except ValueError as error:
             raise BadValue(f"not a string: {token}") from error
     if token.startswith("#"):
-        return _read(next(tokens), tokens)
+        return _read(next(tokens), tokens, depth - 1)
     if token in _CONSTANTS:
         return _CONSTANTS[token]
     if (number := _NUMBER.fullmatch(token)) is not None:
-        digits = token.rstrip("MN")
-        return int(digits) if number[1] is None and number[2] is None else float(digits)
+        return _read_number(token.rstrip("MN"), number[1] is None and number[2] is None)
     if token == "" or token in ")]}":
         raise BadValue("the value is not complete" if token == "" else f"unexpected '{token}'")
     return token.removeprefix(":")
 
 
-def _read_collection(opening: str, tokens: Iterator[str]) -> Any:
+def _read_number(digits: str, is_integer: bool) -> int | float:
+    try:
+        return int(digits) if is_integer else float(digits)
+    except ValueError as error:
+        raise BadValue(f"not a number: {error}") from error
+
+
+def _read_collection(opening: str, tokens: Iterator[str], depth: int) -> Any:
     values = []
     while (token := next(tokens)) != _CLOSING[opening]:
-        values.append(_read(token, tokens))
+        values.append(_read(token, tokens, depth - 1))
     if opening != "{":
         return tuple(values)
     if len(values) % 2 or not all(isinstance(each, str | int | None) for each in values[::2]):

@@ -20,13 +20,15 @@ import msgspec
 
 from creekdb.checkers.blackbox.anomalies.transactions import TRANSACTION_OPERATIONS
 from creekdb.checkers.blackbox.history_files.edn import read_edn
+from creekdb.checkers.blackbox.history_files.json_lines import decode_value
 from creekdb.checkers.blackbox.linearizability.models import ANY_VALUE
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall
-from creekdb.errors import BadValue
+from creekdb.errors import DECODE_ERRORS, BadValue
 
 _LOG_LINE: Final = re.compile(
     r"INFO\s+jepsen\.util\s+-\s+(?P<process>\S+)\s+:(?P<type>\w+)\s+:(?P<f>[\w-]+)\s+(?P<value>.*)"
 )
+_JSON_OBJECT: Final = re.compile(r'\{\s*["}]')
 _STATUSES: Final = {
     "ok": CallStatus.OK,
     "fail": CallStatus.REJECTED,
@@ -57,13 +59,13 @@ def decode_event(line: str) -> JepsenEvent | None:
         return JepsenEvent(int(fields.pop("process")), **fields, is_compared=True)
     if line.startswith("INFO"):
         return None
-    return _event(_decode_json(line) if line.startswith('{"') else read_edn(line))
+    return _event(_decode_json(line) if _JSON_OBJECT.match(line) else read_edn(line))
 
 
 def _decode_json(line: str) -> Any:
     try:
         return msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise BadValue(f"not an event: {error}") from error
 
 
@@ -79,8 +81,8 @@ def _event(fields: Any) -> JepsenEvent | None:
         fields["process"],
         fields["type"],
         str(fields["f"]),
-        fields.get("value"),
-        fields.get("key"),
+        decode_value(fields.get("value"), "value"),
+        decode_value(fields.get("key"), "key"),
         time if type(time) is int else None,
     )
 
@@ -127,7 +129,7 @@ def _call(
     return ObservedCall(
         client=str(invocation.process),
         operation=invocation.f,
-        arguments=_arguments(invocation),
+        arguments=arguments_of(invocation),
         invoked_us=invoked_us,
         responded_us=None if status is CallStatus.UNKNOWN else now_us,
         status=status,
@@ -135,12 +137,13 @@ def _call(
     )
 
 
-def _arguments(invocation: JepsenEvent) -> tuple[Any, ...]:
+def arguments_of(invocation: JepsenEvent) -> tuple[Any, ...]:
+    """Return the arguments of the call: the key if there is one, and the value."""
     key = () if invocation.key is None else (invocation.key,)
     value = invocation.value
     if value is None:
         return key
-    if invocation.f == "cas" and isinstance(value, tuple | list):
+    if invocation.f == "cas" and isinstance(value, tuple):
         return (*key, *value)
     return (*key, value)
 

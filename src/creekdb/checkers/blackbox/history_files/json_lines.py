@@ -14,7 +14,8 @@ import msgspec
 
 from creekdb.checkers.blackbox.linearizability.models import ANY_VALUE
 from creekdb.checkers.blackbox.observations import CallStatus, FinalObservation, ObservedCall
-from creekdb.errors import BadValue
+from creekdb.errors import DECODE_ERRORS, BadValue
+from creekdb.history import Outcome
 from creekdb.wire.json_values import from_json, to_json
 
 
@@ -22,7 +23,7 @@ class _Final(msgspec.Struct, forbid_unknown_fields=True):
     responded_us: int
     status: CallStatus = CallStatus.OK
     value: Any = ANY_VALUE
-    changed: bool = False
+    changed: bool | None = None
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ def decode_call(line: str | bytes) -> ObservedCall:
     """Return the call of one line, or raise `BadValue`."""
     try:
         parsed = _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadValue(f"not a call: {error}") from error
     status = parsed.status
     if status is None:
@@ -55,22 +56,35 @@ def decode_call(line: str | bytes) -> ObservedCall:
         raise BadValue(
             f"'responded_us' is {parsed.responded_us}, before 'invoked_us', {parsed.invoked_us}"
         )
+    if parsed.final is not None and parsed.final.responded_us < parsed.invoked_us:
+        raise BadValue(
+            f"'final.responded_us' is {parsed.final.responded_us}, before 'invoked_us', "
+            f"{parsed.invoked_us}"
+        )
     return ObservedCall(
         client=str(parsed.client),
         operation=parsed.operation,
-        arguments=from_json(parsed.arguments),
+        arguments=decode_value(parsed.arguments, "arguments"),
         strong=parsed.strong,
         invoked_us=parsed.invoked_us,
         responded_us=parsed.responded_us,
         status=status,
-        value=from_json(parsed.value),
+        value=decode_value(parsed.value, "value"),
         final=None if parsed.final is None else _final(parsed.final),
     )
 
 
 def _final(parsed: _Final) -> FinalObservation:
-    value = from_json(parsed.value)
+    value = decode_value(parsed.value, "final.value")
     return FinalObservation(parsed.responded_us, parsed.status, value, parsed.changed)
+
+
+def decode_value(value: Any, field: str) -> Any:
+    """Return a value of a line with tuples for arrays, or raise `BadValue` with its field."""
+    try:
+        return Outcome(from_json(value)).value  # has tuples for arrays
+    except (BadValue, *DECODE_ERRORS) as error:
+        raise BadValue(f"'{field}': {error}") from error
 
 
 def encode_calls(calls: Iterable[ObservedCall]) -> bytes:

@@ -26,9 +26,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from creekdb.checkers.blackbox.observations import CallStatus
+from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall
 from creekdb.checkers.replay import equal_exactly
 from creekdb.datatypes import DataType
+from creekdb.errors import BadValue
 from creekdb.history import Dot, Operation, Outcome, Request
 
 
@@ -91,6 +92,10 @@ def all_keys(operation: str, arguments: Arguments) -> Keys:
     return None
 
 
+def any_call(operation: str, arguments: Arguments) -> None:
+    """Accept every call."""
+
+
 class Model(NamedTuple):
     """Sequential specification of an object. A call with an error has no effect."""
 
@@ -107,6 +112,14 @@ class Model(NamedTuple):
     """Returns the keys that a call may use. Calls without common keys are judged separately."""
     readonly: frozenset[str] = frozenset()
     """Operations that never change the state."""
+    check: Callable[[str, Arguments], None] = any_call
+    """Raises `BadValue`, with the name of the field, for a call that the model does not have."""
+
+
+def require_call(model: Model, call: ObservedCall) -> None:
+    """Raise `BadValue` if the call may have had an effect, and the model does not have it."""
+    if call.status not in (CallStatus.ERROR, CallStatus.REJECTED):
+        model.check(call.operation, call.arguments)
 
 
 def step_of(execute: Execute) -> Step:
@@ -145,7 +158,40 @@ def datatype_model(datatype: DataType, keys: Callable[[str, Arguments], Keys] = 
         partial(_datatype_step, datatype),
         keys,
         frozenset(each for each in datatype.operations if datatype.is_readonly(each)),
+        partial(_check_datatype_call, datatype),
     )
+
+
+def _check_datatype_call(datatype: DataType, operation: str, arguments: Arguments) -> None:
+    require_operation(operation, datatype.operations)
+    if not datatype.can_run(operation, len(arguments)):
+        signature = datatype.signature(operation)
+        raise BadValue(f"'arguments': {signature} does not take {len(arguments)} of them")
+
+
+def require_operation(operation: str, known: Iterable[str]) -> None:
+    """Raise `BadValue` unless the operation is known."""
+    if operation not in known:
+        raise BadValue(f"'operation': {UnknownOperation(operation, known)}")
+
+
+class Value:
+    """Immutable value. Values of different types are different values."""
+
+    __slots__ = ("_identity", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._identity = exact(value)
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Value) and self._identity == other._identity
+
+    def __repr__(self) -> str:
+        return repr(self.value)
 
 
 class Registers:

@@ -2,51 +2,38 @@
 
 `list` is written by hand because a scan of its data type sorts all elements: an append to 5,000
 elements takes 10 ms there and 10 µs here. It also accepts `shuffle`, whose response is the new
-state. `register` adds `cas`. `text-kv` has the operations of the tests of porcupine.
+state. `register` adds `cas`. `text-kv` has the operations of the tests of porcupine. `kv` accepts
+integers as keys, as histories of Jepsen have them.
 """
 
 from collections import Counter
+from functools import partial
 from typing import Any, Final
 
+from creekdb.checkers.blackbox.anomalies.transactions import check_transaction
 from creekdb.checkers.blackbox.linearizability.models import (
     ANY_VALUE,
     IMPOSSIBLE,
     Arguments,
+    Execute,
     KeyRange,
     Keys,
     Model,
     NotModelled,
     Registers,
     UnknownOperation,
+    Value,
     datatype_model,
     exact,
+    require_operation,
     step_of,
 )
 from creekdb.checkers.blackbox.observations import CallStatus
 from creekdb.checkers.replay import equal_exactly
+from creekdb.checkers.verdict import short_text
 from creekdb.datatypes import bank, counter, kv, transactions
 from creekdb.datatypes.lists import DUPLICATE_LENGTH_MAX
-from creekdb.errors import UnknownName
-
-
-class Value:
-    """Immutable value of a state. Values of different types are different values."""
-
-    __slots__ = ("_identity", "value")
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self._identity = exact(value)
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Value) and self._identity == other._identity
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
+from creekdb.errors import BadValue, UnknownName
 
 # --- register -----------------------------------------------------------------------------------
 
@@ -121,6 +108,11 @@ def _execute_list(state: Value, operation: str, arguments: Arguments) -> tuple[V
 _step_deterministic_list: Final = step_of(_execute_list)
 
 
+def _check_list(operation: str, arguments: Arguments) -> None:
+    if operation != "shuffle" or arguments:
+        _check_call(_execute_list, Value(()), LIST_OPERATIONS, operation, arguments)
+
+
 def _element(elements: tuple[Any, ...], index: int) -> Any:
     if not elements:
         raise IndexError("the list is empty")
@@ -166,12 +158,79 @@ def _mismatch(operation: str, arguments: Arguments, known: tuple[str, ...]) -> N
     return NotModelled(f"'{operation}' does not take the arguments {arguments!r}")
 
 
+def _check_call(
+    execute: Execute, initial: Any, known: tuple[str, ...], operation: str, arguments: Arguments
+) -> None:
+    require_operation(operation, known)
+    try:
+        execute(initial, operation, arguments)
+    except NotModelled as error:
+        raise BadValue(f"'arguments': {error}") from error
+    except LookupError:
+        return  # the error response of an empty list
+
+
+# --- integers as keys ---------------------------------------------------------------------------
+
+_datatype_kv: Final = datatype_model(kv.KV)
+_RANGES: Final = ("scan", "range")
+_ONLY_KEY: Final = ""
+
+
+def _step_kv(
+    state: Registers, operation: str, arguments: Arguments, status: CallStatus, got: Any
+) -> Any:
+    """Execute a call on an integer as on a text. In Creek, such a call has an error response."""
+    if not _has_integer_key(operation, arguments):
+        if operation in _RANGES and _shows_integers(got):
+            raise NotModelled(f"a '{operation}' of integers as keys has no defined order")
+        return _datatype_kv.step(state, operation, arguments, status, got)
+    if status is CallStatus.ERROR:
+        after = _datatype_kv.step(state, operation, arguments, status, got)
+        if after is not IMPOSSIBLE:
+            return after
+    key, registers = arguments[0], state.registers
+    before = Registers({_ONLY_KEY: registers[key]} if key in registers else {})
+    after = _datatype_kv.step(before, operation, (_ONLY_KEY, *arguments[1:]), status, got)
+    if after is IMPOSSIBLE:
+        return IMPOSSIBLE
+    if after is before:
+        return state
+    changed = {other: value for other, value in registers.items() if other != key}
+    if _ONLY_KEY in after.registers:
+        changed[key] = after.registers[_ONLY_KEY]
+    return Registers(changed)
+
+
+def _has_integer_key(operation: str, arguments: Arguments) -> bool:
+    return operation not in _RANGES and bool(arguments) and type(arguments[0]) is int
+
+
+def _shows_integers(rows: Any) -> bool:
+    return type(rows) is tuple and any(
+        type(row) is tuple and len(row) == 2 and type(row[0]) is int for row in rows
+    )
+
+
+def _check_kv(operation: str, arguments: Arguments) -> None:
+    _datatype_kv.check(operation, arguments)
+    if _has_integer_key(operation, arguments):
+        return
+    for key in arguments[: 2 if operation == "range" else 1]:
+        if type(key) is not str:
+            expected = "a text" if operation in _RANGES else "a text or an integer"
+            shown = short_text(key)
+            raise BadValue(f"'arguments': the key of {operation} is {shown}; expected {expected}")
+
+
 # --- keys ---------------------------------------------------------------------------------------
 
 
 def _kv_keys(operation: str, arguments: Arguments) -> Keys:
     if operation == "scan" and not arguments:
         return frozenset([KeyRange()])
+    if _has_integer_key(operation, arguments):
+        return frozenset(arguments[:1])
     count = 2 if operation == "range" else 1
     keys = [each for each in arguments[:count] if type(each) is str]
     if len(keys) < count:
@@ -201,23 +260,33 @@ def _transaction_keys(operation: str, arguments: Arguments) -> Keys:
 MODELS: Final = {
     each.name: each
     for each in (
-        Model("register", Value(None), step_of(_execute_register), readonly=frozenset({"read"})),
+        Model(
+            "register",
+            Value(None),
+            step_of(_execute_register),
+            readonly=frozenset({"read"}),
+            check=partial(_check_call, _execute_register, Value(None), REGISTER_OPERATIONS),
+        ),
         datatype_model(counter.COUNTER),
         Model(
             "list",
             Value(()),
             _step_list,
             readonly=frozenset({"get_first", "get_last", "get_all", "length", "read"}),
+            check=_check_list,
         ),
-        datatype_model(kv.KV, _kv_keys),
+        _datatype_kv._replace(step=_step_kv, keys=_kv_keys, check=_check_kv),
         datatype_model(bank.BANK, _bank_keys),
-        datatype_model(transactions.TRANSACTIONS, _transaction_keys),
+        datatype_model(transactions.TRANSACTIONS, _transaction_keys)._replace(
+            check=check_transaction
+        ),
         Model(
             "text-kv",
             Registers({}),
             step_of(_execute_text_kv),
             _kv_keys,
             frozenset({"get"}),
+            partial(_check_call, _execute_text_kv, Registers({}), TEXT_OPERATIONS),
         ),
     )
 }

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from creekdb.checkers.blackbox.linearizability.models import IMPOSSIBLE, Model
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall
+from creekdb.errors import UsageError
 
 
 class Interval(NamedTuple):
@@ -170,7 +171,8 @@ class _Search:
         """Placed required calls, as bits from `_first` on."""
         self._used = 0
         """Placed optional calls, as bits."""
-        self._seen: dict[tuple[int, int, Any], list[int]] = {(0, 0, start): [0]}
+        self._seen: dict[tuple[int, int, Any], list[int]] = {}
+        _masks(self._seen, (0, 0, start), start).append(0)
         self._frames: list[_Frame] = []
         self._longest: tuple[Interval, ...] = ()
         self._blocked: Interval | None = None
@@ -215,7 +217,8 @@ class _Search:
         first, placed = self._first, self._placed | 1 << (required.bit - self._first)
         while placed & 1:
             first, placed = first + 1, placed >> 1
-        if _is_dominated(self._seen.setdefault((first, placed, move.state), []), used):
+        key = first, placed, move.state
+        if _is_dominated(_masks(self._seen, key, move.state), used):
             return False
         self._frames.append(_Frame(move, moves, self._state, self._first, self._placed, self._used))
         for node in move.nodes:
@@ -292,7 +295,7 @@ class _Search:
                     with_node = mask | 1 << node.bit
                     if after is IMPOSSIBLE or after == state:
                         continue
-                    if not _is_dominated(seen.setdefault(after, []), with_node):
+                    if not _is_dominated(_masks(seen, after, after), with_node):
                         sequence = (*nodes, node)
                         yield after, sequence
                         following.append((after, sequence, with_node))
@@ -362,6 +365,18 @@ def _append(last: _Node, node: _Node) -> _Node:
     last.next = node
     node.previous = last
     return node
+
+
+def _masks(seen: dict[Any, list[int]], key: Any, state: Any) -> list[int]:
+    """Return the bits of a configuration. Raise `UsageError` if its state is not hashable."""
+    try:
+        return seen.setdefault(key, [])
+    except TypeError as error:
+        kind = type(state).__name__
+        raise UsageError(
+            f"cannot search for an order: the model has a state of the type {kind}, which is not "
+            "hashable; use tuples and frozen sets"
+        ) from error
 
 
 def _is_dominated(masks: list[int], mask: int) -> bool:

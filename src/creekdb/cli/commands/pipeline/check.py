@@ -15,7 +15,7 @@ from creekdb.cli.commands.pipeline.group import (
     spark_session,
 )
 from creekdb.cli.declaration import argument, declared, option
-from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.exit_codes import FAILURE, INCOMPLETE, SUCCESS
 from creekdb.cli.model_loader import ModelArguments, load_model
 from creekdb.cli.output import pluralize, print_json, print_lines
 from creekdb.errors import UsageError
@@ -40,7 +40,8 @@ def check(
     """Check the calls in the JSON lines CALLS for linearizability, each object in a task of Spark.
 
     CALLS is a file, a directory of files, or a URI. The format and the models are those of 'creek
-    check'. Exits with 1 if the calls on an object are illegal.
+    check'. Exits with 1 if the calls on an object are illegal. Exits with 4 if none are, but the
+    verdict on an object is unknown.
 
     \b
     Example:
@@ -69,7 +70,9 @@ def check(
     if picture is not None and illegal:
         with atomic_write(picture) as partial:
             partial.write_text(illegal[0].picture)
-    return FAILURE if illegal else SUCCESS
+    if illegal:
+        return FAILURE
+    return INCOMPLETE if any(row.verdict == "unknown" for row in rows) else SUCCESS
 
 
 def _print_json(rows: list[Any], illegal: list[Any]) -> None:

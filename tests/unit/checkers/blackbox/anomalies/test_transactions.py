@@ -1,14 +1,19 @@
 """Transactions from observed calls."""
 
+from typing import Any
+
 import msgspec
+import pytest
 
 from creekdb.checkers.blackbox.anomalies.transactions import (
     MicroOperation,
     TransactionOutcome,
+    check_transaction,
     text_of,
     transactions_of,
 )
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall
+from creekdb.errors import BadValue
 from tests.unit.checkers.blackbox.transaction_runs import run_of, transaction
 
 
@@ -30,6 +35,25 @@ def test_one_list_of_micro_operations_may_be_the_only_argument() -> None:
     wrapped = msgspec.structs.replace(call, operation="txn", arguments=(list(call.arguments),))
 
     assert transactions_of(run_of(wrapped)) == transactions_of(run_of(call))
+
+
+def test_a_transaction_may_be_empty() -> None:
+    for arguments in ((), ((),)):
+        call = msgspec.structs.replace(transaction([], 5, 9), arguments=arguments)
+
+        (each,) = transactions_of(run_of(call))
+        assert (each.operations, each.outcome) == ((), TransactionOutcome.COMMITTED)
+
+
+@pytest.mark.parametrize("argument", [5, {"a": 1}, "append", [5], [{"a": 1}], ["r", "x"]])
+def test_other_arguments_are_no_micro_operations(argument: Any) -> None:
+    with pytest.raises(BadValue, match=r"'arguments': .* is not a micro-operation"):
+        check_transaction("txn", (argument,))
+
+
+def test_another_operation_is_no_transaction() -> None:
+    with pytest.raises(BadValue, match="no operation 'appendd'; expected one of run, txn"):
+        check_transaction("appendd", ("x", 1))
 
 
 def test_only_a_committed_transaction_has_reads_and_an_end() -> None:

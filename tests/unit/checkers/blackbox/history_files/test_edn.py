@@ -44,6 +44,10 @@ def test_values_are_read(text: str, value: Any) -> None:
         ("[1}", "unexpected '}'"),
         ("1 2", "unexpected '2' after the value"),
         ('"a', "unexpected character"),
+        ("[" * 300 + "]" * 300, "nested more than 256 levels deep"),
+        ("#a " * 300 + "1", "nested more than 256 levels deep"),
+        ('"\\ud800"', "not a string"),
+        ("9" * 5000, "not a number"),
     ],
 )
 def test_malformed_text_is_rejected(text: str, cause: str) -> None:

@@ -59,6 +59,12 @@ def test_keys_are_the_first_argument() -> None:
     assert found[1].value == "a b"
 
 
+@pytest.mark.parametrize("begin", ['{"process"', '{ "process"', '{\t"process"'])
+def test_objects_may_contain_spaces(begin: str) -> None:
+    (found,) = calls_of(begin + ': 0, "type": "invoke", "f": "write", "value": [1, [2]]}')
+    assert found.arguments == ((1, (2,)),)
+
+
 def test_a_failed_cas_of_a_log_compared_its_values() -> None:
     found = calls_of(
         "INFO  jepsen.core - Worker 0 starting",

@@ -7,6 +7,7 @@ from creekdb.checkers.blackbox.history_files.reader import read_calls
 from creekdb.checkers.blackbox.linearizability.checker import check_linearizability
 from creekdb.checkers.blackbox.linearizability.plain_models import get_model
 from creekdb.checkers.blackbox.observations import ObservedRun
+from creekdb.checkers.blackbox.registry import judge
 from creekdb.errors import StorageFault, UsageError
 
 ETCD_LOG = """
@@ -64,6 +65,42 @@ def test_calls_are_sorted_by_their_invocations(tmp_path: Path) -> None:
     lines = [f'{{"client": "a", "operation": "noop", "invoked_us": {us}}}' for us in (5, 1, 3)]
     path.write_text("\n".join(lines))
     assert [each.invoked_us for each in read_calls(path)] == [1, 3, 5]
+
+
+@pytest.mark.parametrize("begin", ["{:process", "{ :process", "#jepsen.history.Op{:process"])
+def test_maps_of_edn_are_events(tmp_path: Path, begin: str) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(begin + " 0, :type :invoke, :f :read, :value nil}\n")
+    assert [each.operation for each in read_calls(path)] == ["read"]
+
+
+KEYS = """
+{{"process": 0, "type": "invoke", "f": "put", "key": 1, "value": 5}}
+{{"process": 0, "type": "ok", "f": "put", "key": 1, "value": 5}}
+{{"process": 1, "type": "invoke", "f": "put", "key": "1", "value": 6}}
+{{"process": 1, "type": "ok", "f": "put", "key": "1", "value": 6}}
+{{"process": 1, "type": "invoke", "f": "get", "key": 1}}
+{{"process": 1, "type": "ok", "f": "get", "value": {seen}}}
+"""
+
+
+@pytest.mark.parametrize(("seen", "expected"), [(5, Ok), (6, Illegal), ("null", Illegal)])
+def test_integers_are_keys_of_the_store(tmp_path: Path, seen: object, expected: type) -> None:
+    path = tmp_path / "history"
+    path.write_text(KEYS.format(seen=seen))
+    model = get_model("kv")
+    linearizability, *others = judge(
+        ObservedRun(datatype="kv", calls=read_calls(path, model)), model
+    )
+    assert isinstance(linearizability.verdict, expected)
+    assert [type(each.verdict) for each in others] == [Ok, Ok]
+
+
+def test_an_operation_that_the_model_lacks_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    path.write_text("\n{:process 0, :type :invoke, :f :appendd, :value [1]}\n")
+    with pytest.raises(UsageError, match=r"line 2: 'operation': .* no operation 'appendd'"):
+        read_calls(path, get_model("transactions"))
 
 
 def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:

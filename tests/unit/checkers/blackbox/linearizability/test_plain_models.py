@@ -3,8 +3,14 @@ from typing import Any
 
 import pytest
 
-from creekdb.checkers.blackbox.linearizability.models import ANY_VALUE, IMPOSSIBLE, NotModelled
-from creekdb.checkers.blackbox.linearizability.plain_models import MODELS, Value, get_model
+from creekdb.checkers.blackbox.linearizability.models import (
+    ANY_VALUE,
+    IMPOSSIBLE,
+    NotModelled,
+    Registers,
+    Value,
+)
+from creekdb.checkers.blackbox.linearizability.plain_models import MODELS, get_model
 from creekdb.checkers.blackbox.observations import CallStatus
 from creekdb.datatypes import DATATYPES, SAMPLERS
 from creekdb.errors import UnknownName
@@ -66,6 +72,39 @@ def test_an_absent_text_is_empty() -> None:
     assert model.step(state, "get", ("x",), CallStatus.OK, "ab") is state
     assert model.step(state, "get", ("y",), CallStatus.OK, "") is state
     assert model.step(state, "get", ("y",), CallStatus.OK, None) is IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "value", "after"),
+    [
+        ("put", (7, "new"), "old", {7: "new", "7": 1}),
+        ("delete", (7,), "old", {"7": 1}),
+        ("get", (7,), "old", {7: "old", "7": 1}),
+        ("get", (8,), None, {7: "old", "7": 1}),
+        ("increment", (8,), 1, {7: "old", 8: 1, "7": 1}),
+    ],
+)
+def test_an_integer_is_another_key_than_its_text(
+    operation: str, arguments: tuple[Any, ...], value: Any, after: dict[Any, Any]
+) -> None:
+    model, state = get_model("kv"), Registers({7: "old", "7": 1})
+
+    assert model.step(state, operation, arguments, CallStatus.OK, value) == Registers(after)
+    assert model.step(state, operation, arguments, CallStatus.UNKNOWN, None) == Registers(after)
+    assert model.step(state, operation, arguments, CallStatus.OK, "other") is IMPOSSIBLE
+    assert model.keys(operation, arguments) == frozenset(arguments[:1])
+
+
+def test_an_integer_as_key_has_an_error_response_in_creek() -> None:
+    model, error = get_model("kv"), "TypeError: the key must be a str, not a int"
+
+    assert model.step(model.initial, "put", (7, 1), CallStatus.ERROR, error) == model.initial
+
+
+def test_scans_of_integers_are_not_modelled() -> None:
+    model = get_model("kv")
+    with pytest.raises(NotModelled, match="no defined order"):
+        model.step(model.initial, "scan", (), CallStatus.OK, ((7, 1),))
 
 
 def test_wrong_calls_are_not_modelled() -> None:

@@ -55,6 +55,11 @@ class TortureResult(msgspec.Struct, frozen=True, kw_only=True):
         return any(each.has_failed for each in self.rounds)
 
     @property
+    def is_inconclusive(self) -> bool:
+        """True if no round has failed, and a checker did not come to a verdict on one."""
+        return not self.has_failed and any(each.is_inconclusive for each in self.rounds)
+
+    @property
     def faults(self) -> int:
         return sum(len(each.faults) for each in self.rounds)
 
@@ -101,8 +106,8 @@ def run_torture(
 ) -> TortureResult:
     """Run rounds until the time is over, or until one fails.
 
-    The directory of a failed round is kept, with the data and the output of its replicas. With
-    `make_stream`, a stream reads the change feed of each cluster that has one.
+    The directory of a failed or inconclusive round is kept, with the data and the output of its
+    replicas. With `make_stream`, a stream reads the change feed of each cluster that has one.
     """
     started_s = time.monotonic()
 
@@ -120,7 +125,7 @@ def run_torture(
         rounds.append(result)
         observed += calls
         observer.on_result(result)
-        if not result.has_failed:
+        if not result.has_failed and not result.is_inconclusive:
             shutil.rmtree(round_directory)
     return TortureResult(
         datatype=subject.name,

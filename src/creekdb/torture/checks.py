@@ -1,13 +1,21 @@
 """Checks of a round: what its clients observed, its quiescence, and a restored backup."""
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from creekdb.checkers import Illegal, Ok, Verdict
-from creekdb.checkers.blackbox import Judgement, ObservedCall, ObservedRun, get_model
+from creekdb.checkers.blackbox import (
+    CallStatus,
+    Judgement,
+    Model,
+    ObservedCall,
+    ObservedRun,
+    get_model,
+)
 from creekdb.checkers.blackbox.exactly_once import check_exactly_once
 from creekdb.checkers.blackbox.final_states import check_final_states
 from creekdb.checkers.blackbox.registry import judge_by_datatype, judge_linearizability
@@ -25,18 +33,43 @@ STEPS_MAX: Final = 100_000
 RESTORED_CLUSTER: Final = "creek-restored"
 
 
-def judge_observations(run: ObservedRun) -> list[Judgement]:
+def judge_observations(run: ObservedRun, model: Model | None = None) -> list[Judgement]:
     """Return the judgements of the black-box checkers that apply to the data type of the run.
 
     Of the key-value store, only the calls on shared keys are searched for a linearization. Other
-    keys are written once, or only counted.
+    keys are written once, or only counted. Calls of other data types are searched if there is a
+    model of them.
     """
     judgements = [Judgement(check_exactly_once(run)), Judgement(check_final_states(run))]
     judgements += judge_by_datatype(run)
-    if run.datatype == "kv":
-        shared = msgspec.structs.replace(run, calls=tuple(filter(_uses_shared_key, run.calls)))
-        judgements.append(judge_linearizability(shared, get_model("kv"), STEPS_MAX))
+    if model is not None:
+        judgements.append(judge_linearizability(run, model, STEPS_MAX))
+    elif run.datatype == "kv":
+        shared = tuple(filter(_uses_shared_key, run.calls))
+        searched = msgspec.structs.replace(run, calls=(*shared, *_final_reads(run, shared)))
+        judgements.append(judge_linearizability(searched, get_model("kv"), STEPS_MAX))
     return judgements
+
+
+def _final_reads(run: ObservedRun, calls: Iterable[ObservedCall]) -> Iterator[ObservedCall]:
+    """Yield a read of each key that the calls use, with its final value, after all calls."""
+    if not run.final_states or not run.calls:
+        return
+    replica, state = next(iter(run.final_states.items()))
+    end_us = 1 + max(
+        max(each.invoked_us, each.responded_us or 0, each.final.responded_us if each.final else 0)
+        for each in run.calls
+    )
+    for key in sorted({each.arguments[0] for each in calls}):
+        yield ObservedCall(
+            client=f"final state of replica {replica}",
+            operation="get",
+            arguments=(key,),
+            invoked_us=end_us,
+            responded_us=end_us,
+            status=CallStatus.OK,
+            value=state.get(key),
+        )
 
 
 def _uses_shared_key(call: ObservedCall) -> bool:

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from creekdb.checkers import Illegal, Ok, Verdict, check_all, verdict_rows
+from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict, check_all, verdict_rows
 from creekdb.checkers.blackbox import ObservedCall, ObservedRun, encode_calls
 from creekdb.errors import CreekError
 from creekdb.evaluation import datatype_of_history
@@ -42,6 +43,8 @@ HTTP_CLIENTS: Final = 4
 RUN_DIRECTORY: Final = "run"
 CALLS_FILE: Final = "calls.jsonl"
 """File in the run directory with the calls of the clients, as `creek check` reads them."""
+ERRORS_FILE: Final = "errors.txt"
+"""File in the directory of a round that failed, with the tracebacks of its errors."""
 
 
 class RoundObserver(Protocol):
@@ -75,6 +78,12 @@ class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
     def has_failed(self) -> bool:
         return bool(self.failures) or any(isinstance(each, Illegal) for each in self.verdicts)
 
+    @property
+    def is_inconclusive(self) -> bool:
+        """True if the round has not failed, and a checker did not come to a verdict."""
+        unknown = any(isinstance(each, Inconclusive) for each in self.verdicts)
+        return unknown and not self.has_failed
+
 
 def run_round(
     plan: RoundPlan,
@@ -86,7 +95,8 @@ def run_round(
 ) -> tuple[RoundResult, list[ObservedCall]]:
     """Run and check one round. All processes have ended when it returns or raises.
 
-    With `make_stream`, a stream reads the change feed beside the follower.
+    An error of any part fails the round, and the observed calls remain in the directory. With
+    `make_stream`, a stream reads the change feed beside the follower.
     """
     run = _Round(plan, subject, directory, now, observer, make_stream)
     begin_s = now()
@@ -96,8 +106,10 @@ def run_round(
         asyncio.run(run.run())
         observer.on_stage("checking")
         verdicts = run.check()
-    except* (CreekError, TimeoutError, OSError) as errors:
-        failures = tuple(f"{type(each).__name__}: {each}" for each in _leaves(errors))
+    except* Exception as errors:  # noqa: BLE001 - no error may lose the evidence
+        leaves = _leaves(errors)
+        failures = tuple(f"{type(each).__name__}: {each}" for each in leaves)
+        save_evidence(directory, leaves, run.calls)
     result = RoundResult(
         number=plan.number,
         replicas=plan.replicas,
@@ -111,6 +123,16 @@ def run_round(
         pictures=run.pictures,
     )
     return result, run.calls
+
+
+def save_evidence(
+    directory: Path, errors: Iterable[BaseException], calls: Iterable[ObservedCall]
+) -> None:
+    """Save what a round that failed has observed, and the traceback of each error."""
+    directory.mkdir(parents=True, exist_ok=True)
+    texts = ("".join(traceback.format_exception(each)) for each in errors)
+    (directory / ERRORS_FILE).write_text("\n".join(texts))
+    (directory / CALLS_FILE).write_bytes(encode_calls(calls))
 
 
 def _leaves(errors: BaseExceptionGroup[Any]) -> list[BaseException]:
@@ -276,7 +298,7 @@ class _Round:
             final_states=self._final_states,
         )
         save_run(history, run_directory, partial(_add_calls, observed))
-        judgements = judge_observations(observed)
+        judgements = judge_observations(observed, self._subject.model)
         self.pictures = {
             verdict.checker: picture for verdict, picture in judgements if picture is not None
         }

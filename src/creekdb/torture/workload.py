@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from creekdb import datatypes
+from creekdb.checkers.blackbox import Model
 from creekdb.datatypes.transactions import draw_micro_operation
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.datatype import DataType
@@ -46,6 +47,8 @@ class Subject(NamedTuple):
     """Name or import path of the data type."""
     datatype: DataType
     source: CallSource
+    model: Model | None = None
+    """Model by which the strong calls are searched for a linearization. None for the usual one."""
 
 
 def workload_of(name: str, datatype: DataType, function: str | None = None) -> CallSource:

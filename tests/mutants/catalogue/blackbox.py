@@ -11,12 +11,14 @@ DEPENDENCY_GRAPH = "checkers/blackbox/anomalies/dependency_graph.py"
 TRANSACTIONS = "checkers/blackbox/anomalies/transactions.py"
 VERSION_ORDERS = "checkers/blackbox/anomalies/version_orders.py"
 REGISTRY = "checkers/blackbox/registry.py"
+TORTURE_CHECKS = "torture/checks.py"
 SESSIONS_TESTS = "tests/unit/checkers/blackbox/test_sessions.py"
 EXACTLY_ONCE_TESTS = "tests/unit/checkers/blackbox/test_exactly_once.py"
 CONVERGENCE_TESTS = "tests/unit/checkers/blackbox/test_final_states.py"
 ANOMALIES_TESTS = "tests/unit/checkers/blackbox/anomalies/test_checker.py"
 DEPENDENCY_GRAPH_TESTS = "tests/unit/checkers/blackbox/anomalies/test_dependency_graph.py"
 REGISTRY_TESTS = "tests/unit/checkers/blackbox/test_registry.py"
+TORTURE_TESTS = "tests/unit/torture/test_checks.py"
 TRANSACTIONS_TESTS = "tests/unit/checkers/blackbox/anomalies/test_transactions.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
@@ -142,6 +144,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         CONVERGENCE,
         "equal_exactly(state.get(key), put.arguments[1])",
         "state.get(key) == put.arguments[1]",
+    ),
+    tested(
+        "torture_ignores_final_values",
+        "the final value of a shared key follows all calls",
+        TORTURE_TESTS,
+        TORTURE_CHECKS,
+        "calls=(*shared, *_final_reads(run, shared))",
+        "calls=shared",
+    ),
+    tested(
+        "torture_ignores_the_model",
+        "calls of a data type with a model are searched",
+        TORTURE_TESTS,
+        TORTURE_CHECKS,
+        "    if model is not None:",
+        "    if False:",
     ),
     tested(
         "exactly_once_is_not_judged",

@@ -58,6 +58,7 @@ def test_a_violation_of_any_round_outranks_the_other_verdicts(
     result = recorded_torture(*verdicts)
 
     assert result.has_failed
+    assert not result.is_inconclusive
     assert result.verdicts == (ILLEGAL,)
 
 
@@ -66,6 +67,10 @@ def test_an_unknown_verdict_of_any_round_outranks_ok(verdicts: tuple[Verdict, ..
     result = recorded_torture(*verdicts)
 
     assert not result.has_failed
+    assert result.is_inconclusive
+    assert [each.is_inconclusive for each in result.rounds] == [
+        each is UNKNOWN for each in verdicts
+    ]
     assert result.verdicts == (UNKNOWN,)
 
 

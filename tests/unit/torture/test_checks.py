@@ -1,9 +1,11 @@
 """Black-box checks of a round, by data type."""
 
 import msgspec
+import pytest
 
 from creekdb.checkers import Illegal, Inconclusive, Ok
-from creekdb.checkers.blackbox.observations import ObservedRun
+from creekdb.checkers.blackbox import get_model
+from creekdb.checkers.blackbox.observations import CallStatus, ObservedRun
 from creekdb.torture.checks import judge_observations
 from tests.unit.checkers.blackbox.kv_runs import serial_run
 from tests.unit.checkers.blackbox.observed_histories import call
@@ -13,6 +15,8 @@ from tests.unit.checkers.blackbox.transaction_runs import (
     run_of,
     transaction,
 )
+
+KEY = "shared 0.1"
 
 
 def test_every_check_of_the_key_value_store_accepts_a_serial_execution() -> None:
@@ -38,6 +42,30 @@ def test_a_stale_read_of_a_shared_key_is_illegal() -> None:
     assert isinstance(verdict, Illegal)
     assert verdict.checker == "linearizability"
     assert picture is not None
+
+
+@pytest.mark.parametrize(
+    ("final", "expected"), [({KEY: 2}, Ok), ({KEY: 1}, Illegal), ({}, Illegal)]
+)
+def test_the_final_value_of_a_shared_key_follows_all_calls(
+    final: dict[str, int], expected: type
+) -> None:
+    calls = (
+        call("a", "put", KEY, 1, at=(0, 1)),
+        call("b", "put", KEY, 2, at=(2, 3), value=1),
+        call("b", "put", KEY, 3, at=(2, 3), status=CallStatus.REJECTED),
+    )
+    run = ObservedRun(datatype="kv", calls=calls, final_states={"0": final})
+
+    assert isinstance(judge_observations(run)[-1].verdict, expected)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(5, Ok), (6, Illegal)])
+def test_calls_of_other_data_types_are_searched_with_a_model(value: int, expected: type) -> None:
+    calls = call("a", "increment", 5, at=(0, 1)), call("b", "value", at=(2, 3), value=value)
+    run = ObservedRun(datatype="shop:shop", calls=calls, final_states={"0": {"value": 5}})
+
+    assert isinstance(judge_observations(run, get_model("counter"))[-1].verdict, expected)
 
 
 def test_an_anomaly_of_transactions_has_a_picture() -> None:

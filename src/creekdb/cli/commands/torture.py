@@ -17,7 +17,8 @@ from creekdb.checkers import verdict_rows
 from creekdb.checkers.blackbox.observations import ObservedCall
 from creekdb.cli.commands.pipeline.group import require_packages
 from creekdb.cli.declaration import argument, declared, option
-from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.exit_codes import FAILURE, INCOMPLETE, SUCCESS
+from creekdb.cli.model_loader import load_model
 from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, add_working_directory_to_path
 from creekdb.cli.output import ProgressBar, command_name, pluralize, print_json, print_lines
 from creekdb.cli.views.run_summary import verdict_lines
@@ -60,6 +61,11 @@ def torture(
         "Function that draws the calls, as module:function.  [default: by signatures]",
         metavar="NAME",
     ),
+    model: str | None = option(
+        "Model or data type by which the strong calls must be linearizable, as module:variable.  "
+        "[default: only for kv]",
+        metavar="NAME",
+    ),
     has_spark: bool = option(
         "Also read the change feed with a stream of Spark, through all faults.", flag="--spark"
     ),
@@ -76,12 +82,13 @@ def torture(
 
     The faults come from the seed, a round of 45 seconds after the other. Each round heals all
     faults, waits until the replicas converge, and runs every checker. Exits with 1 at the first
-    round that fails, and keeps its directory. The report has a timeline of the faults, the
-    latencies and the throughput.
+    round that fails, and keeps its directory. Exits with 4 if no round failed, but a checker did
+    not come to a verdict. The report has a timeline of the faults, the latencies and the
+    throughput.
 
     Calls are drawn from the signatures of the operations. With --workload, they come from your
     function, which receives a random.Random and returns the name of an operation, its arguments,
-    and True for a strong call.
+    and True for a strong call. With --model, they must also be linearizable, as by 'creek check'.
 
     Most rounds keep changes. A follower then reads the change feed through all faults, and must
     have exactly the committed writes in the end. With --spark, so must a stream of Spark, which is
@@ -95,7 +102,9 @@ def torture(
     """
     add_working_directory_to_path()
     declared_type = load_datatype(datatype)
-    subject = Subject(datatype, declared_type, workload_of(datatype, declared_type, workload))
+    source = workload_of(datatype, declared_type, workload)
+    linearized = None if model is None else load_model(model, datatype)
+    subject = Subject(datatype, declared_type, source, linearized)
     directory = _new_directory(out)
     # A background job of a shell ignores SIGINT, and its replicas would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -114,7 +123,9 @@ def torture(
         print_json(_json_summary(result, directory, report))
     else:
         _print_summary(result, directory, report)
-    return FAILURE if result.has_failed else SUCCESS
+    if result.has_failed:
+        return FAILURE
+    return INCOMPLETE if result.is_inconclusive else SUCCESS
 
 
 @contextmanager
@@ -147,6 +158,12 @@ def _print_summary(result: TortureResult, directory: Path, report: Path) -> None
         f"{pluralize(len(result.rounds), 'round')} in {result.duration_s / 60:.1f} minutes"
     )
     click.echo(f"report: {report}")
+    for undecided in [each for each in result.rounds if each.is_inconclusive]:
+        run = directory / f"round-{undecided.number}" / RUN_DIRECTORY
+        command = f"{command_name()} check {run} --steps N"
+        click.echo(
+            f"round {undecided.number} is inconclusive: search on with '{command}'", err=True
+        )
     if result.has_failed:
         failed = result.rounds[-1]
         for each in failed.failures:
@@ -170,6 +187,7 @@ def _json_summary(result: TortureResult, directory: Path, report: Path) -> dict[
         "verdicts": verdict_rows(result.verdicts),
         "failures": [text for each in result.rounds for text in each.failures],
         "failed": result.has_failed,
+        "inconclusive_rounds": [each.number for each in result.rounds if each.is_inconclusive],
         "directory": str(directory),
         "report": str(report),
     }
@@ -207,8 +225,11 @@ class _TortureProgress(ProgressBar):
 
     def on_result(self, result: RoundResult) -> None:
         faults = "; ".join(f"{each.kind.value} ({each.detail})" for each in result.faults)
-        outcome = "failed" if result.has_failed else "ok"
-        style = "bold red" if result.has_failed else "dim"
+        outcome, style = "ok", "dim"
+        if result.has_failed:
+            outcome, style = "failed", "bold red"
+        elif result.is_inconclusive:
+            outcome, style = "inconclusive", "yellow"
         self.print(
             Text.assemble(
                 (f"round {result.number} {outcome}", style),

@@ -15,6 +15,7 @@ from creekdb.cli import main
         (["creekdb.errors:CreekError"], "creekdb.errors:CreekError"),
         (["--replicas", "8"], "1<=x<=7"),
         (["--minutes", "0"], "0<x<=10000"),
+        (["--model", "no_such_module:MODEL"], "there is no module 'no_such_module'"),
         (["--workload", "no_such_module:draw"], "there is no module 'no_such_module'"),
     ],
 )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from creekdb import BadValue
 from creekdb.client import NotDone, OperationFailed
 from tests.cluster.in_process_cluster import running_cluster
 
@@ -35,4 +36,11 @@ async def test_invalid_batches_are_rejected(tmp_path: Path) -> None:
             await db.batch([("put", "a", 1), ("putt", "a", 1)])
         with pytest.raises(NotDone, match="cannot be called in a batch"):
             await db.batch([("creek.forget", 1, "", 0)])
+        with pytest.raises(NotDone, match=r"must be a string, not null \(call 2: put\)") as raised:
+            await db.batch([("put", "a", 1), ("put", None, 2)])
+        assert raised.value.reason == "bad_arguments"
+        with pytest.raises(NotDone, match=r"which cannot be sent \(call 1: put\)"):
+            await db.batch([("put", "a", object())])
+        with pytest.raises(BadValue, match="the name of the operation must be a string"):
+            db.batch([(1, "a")])
         assert await db.strong.get("a") is None

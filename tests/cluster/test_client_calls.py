@@ -256,18 +256,20 @@ async def test_a_connection_is_opened_and_closed_without_a_statement(tmp_path: P
 async def test_python_the_command_and_http_accept_the_same_arguments(
     operation: str, named: dict[str, Any], is_valid: bool, tmp_path: Path
 ) -> None:
+    positional = ["", *named.values()] if operation == "scan" else list(named.values())
     async with http_cluster(tmp_path, datatype="kv") as http:
         response = await http.post(f"/operations/{operation}", named)
         assert (response.status < 300) is is_valid, response.body
         for datatype in ("kv", KV):
             async with http.cluster.client(datatype=datatype) as db:
-                outcome = await asyncio.gather(
-                    db.weak(operation, **named).tentative, return_exceptions=True
-                )
-                assert isinstance(outcome[0], NotDone) is not is_valid
-        positional = [json.dumps(each) for each in named.values()]
-        if operation == "scan":
-            positional = ["", *positional]
+                for call in (
+                    db.weak(operation, **named),
+                    db.batch([(operation, *positional)]),
+                ):
+                    outcomes = await asyncio.gather(call.tentative, return_exceptions=True)
+                    reason = getattr(outcomes[0], "reason", None)
+                    assert reason == (None if is_valid else RejectReason.BAD_ARGUMENTS)
+        words = [each if each == "" else json.dumps(each) for each in positional]
         at = ["--at", http.cluster.addresses()[0]]
-        code = await asyncio.to_thread(main, ["call", operation, *positional, *at])
-        assert (code == 0) is is_valid
+        code = await asyncio.to_thread(main, ["call", operation, *words, *at])
+        assert code == (0 if is_valid else 2)

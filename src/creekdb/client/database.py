@@ -12,7 +12,12 @@ from weakref import WeakSet
 
 import msgspec
 
-from creekdb.client.arguments import address_list, call_id, checked_seconds
+from creekdb.client.arguments import (
+    address_list,
+    call_id,
+    checked_operation_name,
+    checked_seconds,
+)
 from creekdb.client.blocking import BlockingDatabase
 from creekdb.client.call_router import CallRouter
 from creekdb.client.calls import Call
@@ -42,7 +47,7 @@ from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
-from creekdb.wire.batches import BATCH
+from creekdb.wire.batches import BATCH, checked_calls
 from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME
 from creekdb.wire.reject_reason import RejectReason
 
@@ -270,6 +275,8 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         try:
             if not name.startswith(INTERNAL_PREFIX):  # the replica validates internal operations
                 arguments = self._operations.positional(name, arguments, named)
+            elif name == BATCH:
+                arguments = checked_calls(arguments, self._operations.batched_arguments)
         except UnknownName as error:
             failure = NotDone(RejectReason.UNKNOWN_OPERATION, str(error))
         except UsageError as error:
@@ -290,12 +297,16 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         return call
 
     def batch(self, calls: Iterable[Sequence[Any]], *, strong: bool = False) -> Call[Any]:
-        """Begin several calls as one, applied all or nothing. Each is a name and its arguments.
+        """Begin several calls as one, applied all or nothing.
 
-        `await db.batch([("put", "a", 1), ("put", "b", 2)])` returns the tuple of their values. Each
-        call reads what the calls before it wrote. If one raises an error, none takes effect.
+        Each is an operation, by name or function, and its arguments. `await db.batch([("put", "a",
+        1), ("put", "b", 2)])` returns the tuple of their values. Each call reads what the calls
+        before it wrote. If one raises an error, none takes effect.
         """
-        batched = tuple([(call[0], tuple(call[1:])) for call in calls])
+        batched = [
+            (checked_operation_name(operation, self._operations), tuple(arguments))
+            for operation, *arguments in calls
+        ]
         return self.call(CallOptions(strong), BATCH, *batched)
 
     def _outcome_query(self, call: Call[Any]) -> Callable[[], Call[Any]]:

@@ -12,6 +12,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.parameters import Parameter, bind_arguments
 from creekdb.execution.serializable import is_row, reject_unserializable
 from creekdb.protocol.values import freeze
+from creekdb.wire.deduplication import INTERNAL_PREFIX
 from creekdb.wire.messages import Welcome
 
 
@@ -74,6 +75,12 @@ class OperationDirectory:
             for position, argument in enumerate(arguments, 1):
                 reject_unserializable(argument, f"argument {position} of {name}")
         return arguments
+
+    def batched_arguments(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments of a call in a batch, as `positional` does."""
+        if name.startswith(INTERNAL_PREFIX):
+            return arguments  # the replica rejects the call
+        return self.positional(name, arguments, {})
 
     def signature_text(self, name: str) -> str:
         """Return the signature of an operation for display, or its name if it is not known."""

@@ -4,10 +4,11 @@ A batch has one number of its client, so that a retry executes it once. Each cal
 calls before it wrote. If one raises an error, no call takes effect, and the error is the response.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+from creekdb.errors import BadValue
 from creekdb.execution.keys import CollationKey, collation_key, merge_sorted_keys
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT, RangeScan, View
@@ -20,6 +21,7 @@ BATCH_CALLS_MAX: Final = 10_000
 """Number of calls in one batch, at most. Other operations wait while a batch is executed."""
 
 BatchedCall: TypeAlias = tuple[str, tuple[Any, ...]]
+CheckArguments: TypeAlias = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
 RunCall: TypeAlias = Callable[[str, tuple[Any, ...], View], ExecutionResult]
 
 
@@ -29,6 +31,21 @@ def is_batch(arguments: tuple[Any, ...]) -> bool:
         type(call) is tuple and len(call) == 2 and type(call[0]) is str and type(call[1]) is tuple
         for call in arguments
     )
+
+
+def checked_calls(calls: Iterable[BatchedCall], check: CheckArguments) -> tuple[BatchedCall, ...]:
+    """Return the calls with the arguments that `check` returns.
+
+    `check` gets a name and arguments, and raises an error for an invalid call. A `BadValue` then
+    also states the position of the call in the batch.
+    """
+    checked: list[BatchedCall] = []
+    for number, (name, arguments) in enumerate(calls, 1):
+        try:
+            checked.append((name, check(name, arguments)))
+        except BadValue as error:
+            raise BadValue(f"{error} (call {number}: {name})") from None
+    return tuple(checked)
 
 
 class BatchView:

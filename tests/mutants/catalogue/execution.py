@@ -194,6 +194,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "self.datatype.call(name, *request.arguments).arguments",
     ),
     tested(
+        "replica_admits_any_types_in_a_batch",
+        "a replica checks the annotated types of a call in a batch",
+        "tests/cluster/test_client_calls.py::test_python_the_command_and_http_accept_the_same_arguments",
+        "server/calls/admission_control.py",
+        "return self.datatype.checked_arguments(name, arguments)",
+        "return self.datatype.call(name, *arguments).arguments",
+    ),
+    tested(
         "sequential_drops_the_cause_of_an_error",
         "an exception in an operation keeps its traceback",
         "tests/unit/execution/test_sequential.py",

@@ -22,7 +22,7 @@ from creekdb.server.calls.staged_rows import called_rows, resolve_staging
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.security.authentication import AccessTokens
-from creekdb.wire.batches import BATCH, BATCH_CALLS_MAX, is_batch
+from creekdb.wire.batches import BATCH, BATCH_CALLS_MAX, checked_calls, is_batch
 from creekdb.wire.deduplication import (
     DEDUPLICATED_CALL,
     INTERNAL_PREFIX,
@@ -363,12 +363,14 @@ class OperationResolver:
             raise BadValue(
                 f"a batch has 1 to {BATCH_CALLS_MAX} calls, each a name and a list of arguments"
             )
-        for name, arguments in calls:
-            if name.startswith(INTERNAL_PREFIX):
-                raise BadValue(f"'{name}' cannot be called in a batch")
-            self.datatype.call(name, *arguments)
-        operation = Operation(BATCH, calls)
+        operation = Operation(BATCH, checked_calls(calls, self._checked_arguments))
         return wrap_call(client, request.number, operation) if client else operation
+
+    def _checked_arguments(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments of a call in a batch, as `DataType.checked_arguments` does."""
+        if name.startswith(INTERNAL_PREFIX):
+            raise BadValue(f"'{name}' cannot be called in a batch")
+        return self.datatype.checked_arguments(name, arguments)
 
     def rejection(self, request: CallRequest) -> tuple[RejectReason, str] | None:
         """Return a rejection if a connected replica could not execute the call."""

@@ -271,7 +271,9 @@ class DataType:
         transaction = Transaction(
             request, view, declaration.readonly, self.steps, name, self.sql_engine
         )
-        return declaration.run_rows(transaction, leading, rows, self.count_lines)
+        return declaration.run_rows(
+            transaction, leading, rows, self.count_lines, self.error_observer
+        )
 
     def changes(self, registers: dict[Key, Any]) -> dict[Key, Any]:
         """Return the registers that differ from the base, with None for deleted registers.

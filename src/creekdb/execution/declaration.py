@@ -138,9 +138,7 @@ class Declaration:
         except BaseException as error:
             if is_interrupt(error):
                 raise
-            outcome = Outcome(error=error_text(error))
-            if observer is not None:
-                observer(self.name, error)
+            outcome = self._failure(error, observer)
         finally:
             sys.setrecursionlimit(previous_limit)
         return transaction.close(outcome)
@@ -151,8 +149,12 @@ class Declaration:
         leading: tuple[Any, ...],
         rows: tuple[tuple[Any, ...], ...],
         count_lines: bool,
+        observer: ErrorObserver | None,
     ) -> ExecutionResult:
-        """Run the operation once per row, with the leading arguments and those of the row."""
+        """Run the operation once per row, with the leading arguments and those of the row.
+
+        `observer` receives the error that it raises.
+        """
         previous_limit = RECURSION_LIMIT.apply()
         try:
             for row in rows:
@@ -161,10 +163,16 @@ class Declaration:
         except BaseException as error:
             if is_interrupt(error):
                 raise
-            outcome = Outcome(error=error_text(error))
+            outcome = self._failure(error, observer)
         finally:
             sys.setrecursionlimit(previous_limit)
         return transaction.close(outcome)
+
+    def _failure(self, error: BaseException, observer: ErrorObserver | None) -> Outcome:
+        """Return the error as a response. `observer` receives the error, with its traceback."""
+        if observer is not None:
+            observer(self.name, error)
+        return Outcome(error=error_text(error))
 
     def _call(self, transaction: Transaction, arguments: tuple[Any, ...], count_lines: bool) -> Any:
         if not self.accepts(arguments):

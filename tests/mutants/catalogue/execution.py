@@ -202,6 +202,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "return self.datatype.call(name, *arguments).arguments",
     ),
     tested(
+        "load_drops_tracebacks",
+        "an exception in a load keeps its traceback",
+        "tests/unit/execution/test_operation_errors.py",
+        "execution/datatype.py",
+        "transaction, leading, rows, self.count_lines, self.error_observer",
+        "transaction, leading, rows, self.count_lines, None",
+    ),
+    tested(
         "sequential_drops_the_cause_of_an_error",
         "an exception in an operation keeps its traceback",
         "tests/unit/execution/test_sequential.py",

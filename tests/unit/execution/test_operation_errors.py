@@ -88,6 +88,19 @@ def test_an_error_is_reported_with_the_trace_of_the_operation() -> None:
     assert "execution/datatype.py" not in trace
 
 
+def test_an_error_in_a_load_is_reported_with_its_trace() -> None:
+    reports: list[tuple[str, str, str]] = []
+    FAULTY.error_observer = ErrorTraces(lambda *report: reports.append(report))
+    try:
+        load = request(FAULTY.call("divide", 0))
+        FAULTY.run_rows(load, "divide", (), ((1,), (0,)), FAULTY.sequential())
+    finally:
+        FAULTY.error_observer = None
+    [(operation, text, trace)] = reports
+    assert (operation, text) == ("divide", "ZeroDivisionError: division by zero")
+    assert "return 1 / divisor" in trace
+
+
 def test_an_error_is_reported_once_for_each_operation_and_line() -> None:
     calls = ("divide", 0), ("misuse", True), ("misuse", False), ("divide", 0), ("misuse", True)
     assert [operation for operation, _, _ in reported(*calls)] == ["divide", "misuse", "misuse"]

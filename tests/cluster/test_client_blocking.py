@@ -11,6 +11,7 @@ import pytest
 
 import creekdb
 from creekdb import BadValue, NotDone, OperationFailed, UsageError
+from creekdb.client import BlockingCall
 from tests.cluster.in_process_cluster import InProcessCluster
 
 
@@ -64,6 +65,22 @@ def test_a_failed_operation_has_its_blocking_call(cluster: InProcessCluster) -> 
         assert raised.value.kind == "final"
         assert raised.value.call is error.call
         assert not raised.value.changed
+        with pytest.raises(OperationFailed, match="call 2 of 2") as raised:
+            db.batch([("put", "chair", 1), ("increment", "lamp")])
+        assert isinstance(raised.value.call, BlockingCall)
+        with pytest.raises(OperationFailed, match="call 2 of 2"):
+            _ = raised.value.call.final
+
+
+def test_a_connection_is_opened_once_at_a_time(cluster: InProcessCluster) -> None:
+    connection = creekdb.connect(cluster.addresses())
+    db = connection.open()
+    with pytest.raises(UsageError, match="cannot open the connection: it is open already"):
+        connection.open()
+    assert db.weak.put("lamp", 3) is None
+    db.close()
+    with connection as db:
+        assert db.strong.get("lamp") == 3
 
 
 def test_closing_right_after_connecting_does_not_block(cluster: InProcessCluster) -> None:

@@ -124,12 +124,7 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
         """Call an operation and wait for its response."""
 
         async def await_call() -> Any:
-            call = self._database.call(options, name, *arguments, **named)
-            try:
-                return await call
-            except OperationFailed as error:
-                error.call = BlockingCall(self, call)
-                raise
+            return await self._database.call(options, name, *arguments, **named)
 
         return self.run_coroutine(await_call())
 
@@ -165,13 +160,20 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
         return BlockingCall(self, self.run_coroutine(start_call()))
 
     def run_coroutine(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Run a coroutine on the background thread and return its result."""
+        """Run a coroutine on the background thread and return its result.
+
+        The call of an error that it raises is a `BlockingCall`.
+        """
         if not self._thread.is_alive():
             work.close()
             raise not_connected_error()
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except OperationFailed as error:
+            if isinstance(error.call, Call):
+                error.call = BlockingCall(self, error.call)
+            raise
         except BaseException:
             future.cancel()
             raise

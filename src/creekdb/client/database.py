@@ -129,6 +129,11 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         return self.__enter__()
 
     async def __aenter__(self) -> "Database":
+        if self._is_open:
+            raise UsageError(
+                "cannot open the connection: it is open already; close it before, or call "
+                "connect(…) for another one"
+            )
         connection = await self._connect_next(self._refused_timeout_s)
         self._is_open = True
         self._connection_task = asyncio.get_running_loop().create_task(
@@ -151,9 +156,10 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
 
     def __enter__(self) -> BlockingDatabase:
         """Connect without asyncio."""
-        self._blocking = BlockingDatabase(self)
-        self._blocking.open()
-        return self._blocking
+        blocking = BlockingDatabase(self)
+        blocking.open()
+        self._blocking = blocking
+        return blocking
 
     def __exit__(self, *_: object) -> None:
         if self._blocking is not None:

@@ -270,6 +270,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "        if (response := self._database.run_coroutine(next_response())) is not None:",
     ),
     tested(
+        "blocking_client_raises_the_call_of_its_thread",
+        "the call of an error belongs to the blocking connection",
+        BLOCKING_TESTS,
+        BLOCKING,
+        "            if isinstance(error.call, Call):",
+        "            if error.call is None:",
+    ),
+    tested(
         "blocking_client_waits_without_a_thread",
         "a call on a closed client fails at once",
         BLOCKING_TESTS,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+PYRIGHT = Path(sys.executable).with_name("pyright")
 EXAMPLES = Path(__file__).with_name("typed_calls.py")
 ROOT = Path(__file__).parents[3]
 
@@ -39,11 +40,11 @@ def test_mypy_rejects_exactly_the_mistakes(examples: Path) -> None:
     assert sorted(found) == deliberate_mistakes(), output
 
 
-@pytest.mark.skipif(shutil.which("pyright") is None, reason="pyright is not installed")
+@pytest.mark.skipif(shutil.which("node") is None, reason="Pyright needs Node.js")
 def test_pyright_rejects_exactly_the_mistakes(examples: Path) -> None:
     project = examples.with_name("pyrightconfig.json")
     project.write_text(json.dumps({"extraPaths": [str(ROOT / "src")]}))
     options = "--outputjson", "--pythonpath", sys.executable, "-p", str(project)
-    found = json.loads(output_of("pyright", *options))["generalDiagnostics"]
+    found = json.loads(output_of(str(PYRIGHT), *options))["generalDiagnostics"]
     errors = {each["range"]["start"]["line"] + 1: each["message"] for each in found}
     assert sorted(errors) == deliberate_mistakes(), errors

@@ -1,6 +1,7 @@
 """Proxies show the operations to people and to tools."""
 
 import inspect
+import rlcompleter
 from typing import Any
 
 import pytest
@@ -19,6 +20,13 @@ def test_dir_lists_the_operations_that_are_identifiers(db: Database) -> None:
     names = dir(db.weak)
     assert {"after", "buy", "noop", "within"} <= set(names)
     assert "odd name" not in names
+
+
+def test_prompts_complete_operations(db: Database) -> None:
+    completer = rlcompleter.Completer({"db": db})
+    assert completer.complete("db.weak.bu", 0) == "db.weak.buy("
+    assert completer.complete("db.strong.no", 0) == "db.strong.noop()"
+    assert completer.complete("db.weak.odd", 0) is None
 
 
 def test_an_operation_has_a_signature_and_a_docstring(db: Database) -> None:

@@ -18,6 +18,7 @@ from creekdb.errors import UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.protocol.values import Key
+from creekdb.testing.replica_numbers import check_replica, checked_groups, no_state_error
 from creekdb.torture.http_session import read_state
 
 _Result = TypeVar("_Result")
@@ -66,12 +67,14 @@ class ProcessCluster:
 
     def connect(self, *replicas: int, **options: Any) -> Database:
         """Return a connection to these replicas, or to all: see `creekdb.connect`."""
+        for replica in replicas:
+            check_replica(replica, self.replicas)
         addresses = [self.addresses[each] for each in replicas or self.replicas]
         return connect(addresses, self._client_datatype, **options)
 
     def partition(self, *groups: Iterable[int]) -> None:
         """Split the cluster into groups. Replicas that are not named form one more group."""
-        self._local.partition([tuple(group) for group in groups])
+        self._local.partition(checked_groups(groups, self.replicas))
 
     def heal(self) -> None:
         """End the partition. Replicas that were killed stay down until `start`."""
@@ -79,11 +82,13 @@ class ProcessCluster:
 
     def kill(self, replica: int) -> None:
         """Kill the process of a replica. Has no effect if it is down."""
+        check_replica(replica, self.replicas)
         if self._local.is_running(replica):
             self._local.kill(replica)
 
     def start(self, replica: int) -> None:
         """Start a replica that was killed, with the data on its disk."""
+        check_replica(replica, self.replicas)
         if not self._local.is_running(replica):
             self._local.start(replica)
 
@@ -92,7 +97,10 @@ class ProcessCluster:
         _run(self._local.wait_until_ready())
 
     def state(self, replica: int = 0) -> dict[Key, Any]:
-        """Return the stable registers of a replica."""
+        """Return the committed registers of a replica, without effects of tentative calls."""
+        check_replica(replica, self.replicas)
+        if not self._local.is_running(replica):
+            raise no_state_error(replica)
         return _run(read_state(self._local.http_addresses[replica]))
 
     def settle(self) -> None:

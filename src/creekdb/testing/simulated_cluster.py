@@ -29,6 +29,7 @@ from creekdb.client.proxies import (
 )
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType, DataTypeWrapper
+from creekdb.execution.keys import FIRST_COLLATION_KEY, LAST_COLLATION_KEY
 from creekdb.execution.operation_errors import ErrorTraces
 from creekdb.history import History
 from creekdb.history.records import ResponseRecord
@@ -38,6 +39,7 @@ from creekdb.protocol.values import Key
 from creekdb.schemes import registry
 from creekdb.simulation import ClientModel, Scenario, Simulation
 from creekdb.simulation.observation.recorder import Invocation
+from creekdb.testing.replica_numbers import check_replica, checked_groups, no_state_error
 from creekdb.wire.deduplication import describe_call
 from creekdb.wire.reject_reason import RejectReason
 
@@ -97,7 +99,7 @@ class SimulatedCluster:
 
     def client(self, replica: int = 0) -> "SimulatedClient":
         """Return a new client of a replica, with `weak` and `strong` as a connection has them."""
-        self._check_replica(replica)
+        check_replica(replica, self.replicas)
         self._clients += 1
         return SimulatedClient(self, replica, self._clients)
 
@@ -110,10 +112,7 @@ class SimulatedCluster:
 
     def partition(self, *groups: Iterable[int]) -> None:
         """Split the cluster into groups. Replicas that are not named form one more group."""
-        members = [tuple(group) for group in groups]
-        for replica in [each for group in members for each in group]:
-            self._check_replica(replica)
-        self._simulation.network.partition(members)
+        self._simulation.network.partition(checked_groups(groups, self.replicas))
 
     def heal(self) -> None:
         """End the partition. Replicas that were killed stay down until `start`."""
@@ -121,21 +120,23 @@ class SimulatedCluster:
 
     def kill(self, replica: int) -> None:
         """Crash a replica. Its disk keeps what was durable."""
-        self._check_replica(replica)
+        check_replica(replica, self.replicas)
         self._simulation.crash(replica)
 
     def start(self, replica: int) -> None:
         """Restart a replica that was killed."""
-        self._check_replica(replica)
+        check_replica(replica, self.replicas)
         self._simulation.restart(replica)
 
     def state(self, replica: int = 0) -> dict[Key, Any]:
-        """Return the registers of a replica, with the effects of tentative operations."""
-        self._check_replica(replica)
+        """Return the committed registers of a replica, without effects of tentative calls."""
+        check_replica(replica, self.replicas)
         running = self._simulation.nodes[replica].replica
         if running is None:
-            raise UsageError(f"replica {replica} has no state: it is down; start it before")
-        return dict(running.view.state())
+            raise no_state_error(replica)
+        view = running.view
+        newest = view.readable_lengths()[-1]
+        return dict(view.committed_items(newest, FIRST_COLLATION_KEY, LAST_COLLATION_KEY))
 
     def finish(self) -> History:
         """End all faults, wait until nothing is left to do, and return the history of the run.
@@ -175,10 +176,6 @@ class SimulatedCluster:
     def _check_running(self) -> None:
         if self.is_finished:
             raise UsageError("the simulation has ended: create another one for more calls")
-
-    def _check_replica(self, replica: int) -> None:
-        if replica not in self.replicas:
-            raise UsageError(f"unknown replica {replica}: replicas are 0 to {self.replicas[-1]}")
 
 
 class SimulatedCallProxy(CallProxy["SimulatedCall[Any]"]):

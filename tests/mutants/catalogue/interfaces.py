@@ -40,6 +40,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "for each in (reversed(session) if isinstance(session, list) else [session])",
     ),
     tested(
+        "test_kit_accepts_an_unjudged_history",
+        "a run converges only if every checker finds it correct",
+        "tests/unit/testing/test_convergence.py",
+        "testing/convergence.py",
+        "if not isinstance(each, Ok)]",
+        "if type(each).__name__ == 'Illegal']",
+    ),
+    tested(
+        "test_kit_accepts_overlapping_groups",
+        "a replica is in one group of a partition",
+        "tests/unit/testing/test_replica_numbers.py",
+        "testing/replica_numbers.py",
+        "        grouped.add(replica)",
+        "        pass",
+    ),
+    tested(
         "simulated_call_hides_the_apology",
         "a success that becomes a failure is `changed`, also in a simulation",
         "tests/unit/testing/test_simulated_cluster.py",

@@ -3,7 +3,9 @@
 import pytest
 
 from creekdb import DataType, Transaction
-from creekdb.testing import SimulatedCluster, assert_converges
+from creekdb.checkers import Inconclusive
+from creekdb.testing import SimulatedCluster, assert_converges, convergence
+from tests.unit.testing.seat_types import book, seats
 
 chatter = DataType("chatter")
 executions: list[str] = []
@@ -22,3 +24,17 @@ def test_replicas_that_differ_are_reported() -> None:
     cluster.client().weak(count, "a")
     with pytest.raises(AssertionError):
         assert_converges(cluster)
+
+
+def test_a_history_that_no_checker_can_judge_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = Inconclusive("commit order", "the run has no orders")
+    monkeypatch.setattr(convergence, "check_all", lambda *_: [verdict])
+    with pytest.raises(AssertionError, match="commit order: the run has no orders"):
+        assert_converges(SimulatedCluster(seats))
+
+
+@pytest.mark.parametrize("scheme", ["creek", "basic", "bayou", "smr"])
+def test_the_state_is_that_of_all_calls_in_every_scheme(scheme: str) -> None:
+    cluster = SimulatedCluster(seats, scheme=scheme)
+    cluster.client(1).weak(book, 9, "ann")
+    assert assert_converges(cluster) == {9: "ann"}

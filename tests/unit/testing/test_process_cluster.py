@@ -1,5 +1,6 @@
 """A cluster of processes imports the data type, and converges after faults."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,27 @@ def test_a_data_type_is_imported_by_its_path() -> None:
 def test_processes_converge_after_a_partition_and_a_kill(tmp_path: Path) -> None:
     cluster = ProcessCluster(seats, tmp_path)
     try:
+        mistakes: list[Callable[[], object]] = [
+            lambda: cluster.kill(9),
+            lambda: cluster.start(-1),
+            lambda: cluster.state(3),
+            lambda: cluster.connect(3),
+            lambda: cluster.partition([9]),
+        ]
+        for mistake in mistakes:
+            with pytest.raises(UsageError, match="replicas are 0 to 2"):
+                mistake()
+        with pytest.raises(UsageError, match="replica 1 is in two groups"):
+            cluster.partition([0, 1], [1, 2])
         cluster.partition([0])
         with cluster.connect(0) as db:
             call = db.weak.begin(book, 9, "ann")
             assert call.tentative == 9
+        assert cluster.state(0) == {}
         cluster.heal()
         cluster.kill(2)
+        with pytest.raises(UsageError, match="replica 2 has no state: it is down"):
+            cluster.state(2)
         assert assert_converges(cluster) == {9: "ann"}
     finally:
         cluster.close()

@@ -13,6 +13,7 @@ def test_two_customers_of_one_seat_get_one_apology() -> None:
     ann = cluster.client(0).weak(book, 9, "ann")
     bob = cluster.client(1).weak.book(9, customer="bob")
     assert (ann.tentative, bob.tentative) == (9, 9)
+    assert cluster.state(0) == {}, "the booking is not committed"
     with pytest.raises(Unknown, match="no stable response within 10 simulated s"):
         _ = ann.final
     cluster.heal()
@@ -64,5 +65,7 @@ def test_mistakes_are_reported_as_by_a_live_client() -> None:
         cluster.client().weak.bok(9, "ann")
     with pytest.raises(UsageError, match="unknown replica 3: replicas are 0 to 2"):
         cluster.kill(3)
+    with pytest.raises(UsageError, match="replica 1 is in two groups"):
+        cluster.partition([0, 1], [1, 2])
     with pytest.raises(UsageError, match="a weak read has one tentative response only"):
         _ = cluster.client().weak(owner_of, 9).final

@@ -80,7 +80,7 @@ async def test_a_changed_result_is_reported(
 
         await asyncio.to_thread(run)
     assert capsys.readouterr().out.splitlines() == [
-        "weak> true  (tentative)",
+        "weak> true  (tentative), executed put_if_absent('seat', 'ann')",
         "weak> ",
         "put_if_absent('seat', 'ann'): changed, finally false",
         "weak> ",

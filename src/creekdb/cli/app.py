@@ -103,6 +103,7 @@ def command(context: click.Context) -> None:
     Exit codes:
       0  success                            2  usage error
       1  violation found, or call failed    3  file or disk error
+      5  success that became an error       ('creek call --final')
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -128,7 +129,9 @@ def main(arguments: Sequence[str] | None = None, limits: CommandLimits | None = 
         return _print_error(error.format_message(), USAGE_ERROR)
     except StorageFault as error:
         return _print_error(str(error), _storage_exit_code(error.__cause__))
-    except (CommandFailed, HelperEnded) as error:
+    except CommandFailed as error:
+        return _print_error(str(error), error.exit_code)
+    except HelperEnded as error:
         return _print_error(str(error), FAILURE)
     except click.Abort:
         return _print_error("interrupted", INTERRUPTED)

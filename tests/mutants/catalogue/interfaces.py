@@ -56,6 +56,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "        pass",
     ),
     tested(
+        "command_reports_an_apology_as_a_refusal",
+        "`creek call --final` distinguishes an apology from a refusal",
+        "tests/cluster/test_call_timeout.py",
+        "cli/commands/call.py",
+        "if not (error.changed and is_shown):",
+        "if error.changed or not is_shown:",
+    ),
+    tested(
         "simulated_call_hides_the_apology",
         "a success that becomes a failure is `changed`, also in a simulation",
         "tests/unit/testing/test_simulated_cluster.py",

@@ -7,7 +7,7 @@ import click
 
 from creekdb.cli.completion import complete_operation
 from creekdb.cli.declaration import argument, declared, option
-from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.exit_codes import APOLOGY, FAILURE, SUCCESS, CommandFailed
 from creekdb.cli.options import AS_JSON, parse_argument
 from creekdb.cli.output import print_json
 from creekdb.cli.target import ClusterTarget, pending_notice
@@ -21,7 +21,6 @@ from creekdb.protocol.request import Operation
 from creekdb.wire.reject_reason import RejectReason
 
 FAILURES: Final[dict[type[CallFailed], str]] = {
-    OperationFailed: "the operation raised an error",
     NotDone: "the call was not executed",
     Unknown: "the outcome of the call is unknown",
 }
@@ -47,7 +46,8 @@ def call(
 ) -> int:
     """Call an operation, weakly by default. An argument that is JSON is parsed, any other is a
     string; write '--' before an argument that begins with '-'. Exits with 1 if the operation raised
-    an error, was not executed, or got no last response in time. Exits with 2 if the call is wrong.
+    an error, was not executed, or got no last response in time. Exits with 2 if the call is wrong,
+    and with 5 if --final finds an error after a tentative success, which needs an apology.
 
     \b
     Examples:
@@ -72,6 +72,10 @@ def call(
 
     try:
         response, is_readonly, notices = asyncio.run(invoke())
+    except OperationFailed as error:
+        if as_json:
+            print_json({"kind": error.kind, "error": str(error), "changed": error.changed})
+        raise _operation_failure(error, is_shown=final) from error
     except CallFailed as error:
         if isinstance(error, NotDone) and error.reason in MISTAKES:
             raise UsageError(str(error)) from error
@@ -85,6 +89,21 @@ def call(
     for line in notices:
         click.echo(f"creek: {line}", err=True)
     return FAILURE if notices else SUCCESS
+
+
+def _operation_failure(error: OperationFailed, *, is_shown: bool) -> CommandFailed:
+    """Return the failure of the command. `is_shown` is True if a user acts on the first response.
+
+    An apology is due if that response was a success.
+    """
+    if not (error.changed and is_shown):
+        return CommandFailed(f"the operation raised an error: {error}")
+    first = result_text(asyncio.run(_first_response(error.call)))
+    return CommandFailed(
+        f"the result changed: the tentative response was {first}, and the {error.kind} one is the "
+        f"error {error}; apologise to the user of the first one",
+        APOLOGY,
+    )
 
 
 async def _wait_response(call: Call[Any]) -> ShownResponse:

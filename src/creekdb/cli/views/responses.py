@@ -25,8 +25,8 @@ def result_text(response: ShownResponse) -> str:
 
 
 def response_line(response: ShownResponse, operation: Operation, is_readonly: bool) -> str:
-    """Return the result and its kind. A write that returns nothing shows its effect instead."""
+    """Return the result and its kind, and the executed call if it may write."""
     changed = ", changed" if response.get("changed") else ""
-    is_silent = not is_readonly and "error" not in response and response["value"] is None
-    effect = f", executed {describe_call(operation)}" if is_silent else ""
+    has_effect = not is_readonly and "error" not in response
+    effect = f", executed {describe_call(operation)}" if has_effect else ""
     return f"{result_text(response)}  ({response['kind']}{changed}){effect}"

@@ -60,6 +60,9 @@ async def test_an_operation_that_raises_is_reported_with_its_kind(tmp_path: Path
             response = await http.post(f"/operations/close{query}", {"name": "bob"})
             assert (response.status, response.problem) == (409, RejectReason.OPERATION_RAISED)
             assert response.body["detail"] == "LookupError: bob has no account"
+            assert response.body["error"] == "LookupError"
+            assert response.body["message"] == "bob has no account"
+            assert response.body["changed"] is False
             assert response.body["certainly_not_done"] is certain
             assert response.body["kind"] == ("stable" if certain else "tentative")
 

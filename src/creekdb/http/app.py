@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from creekdb.errors import BadValue, UnknownName
+from creekdb.execution.operation_errors import split_error_text
 from creekdb.http import openapi, requests, sql
 from creekdb.http.backend import ReplicaBackend
 from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall
@@ -236,9 +237,13 @@ class HttpApi:
             **call.response_body(response),
         }
         if response.outcome.error is not None:
-            reason, error = RejectReason.OPERATION_RAISED, body.pop("error")
-            is_last = response.kind in LAST_KINDS
-            raise HttpProblem(reason, error, certainly_not_done=is_last, extra=body)
+            text = response.outcome.error
+            raise HttpProblem(
+                RejectReason.OPERATION_RAISED,
+                text,
+                certainly_not_done=response.kind in LAST_KINDS,
+                extra={**body, **split_error_text(text)._asdict()},
+            )
         return json_response(body, 200, headers)
 
     async def _wait_durable(self, call: HttpCall) -> None:

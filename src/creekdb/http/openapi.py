@@ -74,6 +74,12 @@ class Problem(msgspec.Struct):
     certainly_not_done: Annotated[
         bool, Meta(description="True if the operation was not and will not be executed.")
     ]
+    error: Annotated[
+        str, Meta(description="Type of the exception, if the operation raised one.")
+    ] = ""
+    message: Annotated[
+        str, Meta(description="Text of the exception, if the operation raised one.")
+    ] = ""
 
 
 class CallResponse(msgspec.Struct):

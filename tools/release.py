@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.cluster.ports import free_ports
+from tests.releases.make import archives
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DIST: Final = ROOT / "dist"
@@ -83,10 +84,11 @@ def check_version(version: str) -> None:
     """Require a changelog entry and the archive of this release's formats."""
     if f"## [{version}]" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
         raise ReleaseFailed(f"CHANGELOG.md has no section [{version}]; rename [Unreleased]")
-    if not (ROOT / "tests" / "releases" / f"{version}.zip").is_file():
-        raise ReleaseFailed(
-            f"tests/releases/{version}.zip is missing; run 'python -m tests.releases.make'"
-        )
+    for archive in archives(version).values():
+        if not (ROOT / "tests" / "releases" / archive.name).is_file():
+            raise ReleaseFailed(
+                f"tests/releases/{archive.name} is missing; run 'python -m tests.releases.make'"
+            )
 
 
 def build(scratch: Path) -> list[Path]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import tools.release as release
+from tests.releases.make import archives
 from tools.release import ReleaseFailed, at_port, check_version, examples, write_checksums
 
 
@@ -22,17 +23,18 @@ def test_addresses_of_the_readme_are_moved_to_free_ports() -> None:
     assert at_port("127.0.0.1:7100,127.0.0.1:7102", 18_000) == "127.0.0.1:18000,127.0.0.1:18002"
 
 
-@pytest.mark.parametrize("missing", ["CHANGELOG.md", "zip"])
+@pytest.mark.parametrize("missing", ["CHANGELOG.md", "0.2.0.zip", "0.2.0-tables.zip"])
 def test_a_version_without_changelog_or_archive_is_not_released(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tests" / "releases").mkdir(parents=True)
-    (tmp_path / "tests" / "releases" / "0.2.0.zip").touch()
+    for archive in archives("0.2.0").values():
+        (tmp_path / "tests" / "releases" / archive.name).touch()
     (tmp_path / "CHANGELOG.md").write_text("## [0.2.0] - 2027-01-01\n")
     monkeypatch.setattr(release, "ROOT", tmp_path)
     check_version("0.2.0")
-    if missing == "zip":
-        (tmp_path / "tests" / "releases" / "0.2.0.zip").unlink()
+    if missing.endswith(".zip"):
+        (tmp_path / "tests" / "releases" / missing).unlink()
     else:
         (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n")
 

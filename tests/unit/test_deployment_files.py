@@ -3,9 +3,11 @@
 import configparser
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import yaml
 
 from creekdb.http.app import PUBLIC_PATHS
@@ -34,6 +36,67 @@ def test_the_image_has_a_build_stage_and_an_unprivileged_user() -> None:
     (address,) = re.findall(r"http://127.0.0.1:7300(/[a-z]+)'", values["HEALTHCHECK"])
     assert address in PUBLIC_PATHS
     assert "apt-get" not in "".join(names[names.index("FROM", 1) :])
+
+
+SERVICE: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["image", "build", "command", "configs", "environment", "ports", "volumes"],
+    "properties": {
+        "image": {"type": "string", "pattern": r"^creek:"},
+        "build": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"context": {"const": ".."}, "dockerfile": {"type": "string"}},
+        },
+        "command": {"type": "array", "items": {"type": "string"}},
+        "configs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["source", "target"],
+                "properties": {"source": {"const": "creek"}, "target": {"type": "string"}},
+            },
+        },
+        "environment": {"type": "object", "additionalProperties": {"type": "string"}},
+        "ports": {
+            "type": "array",
+            "items": {"type": "string", "pattern": r"^127\.0\.0\.1:\d+:\d+(/udp)?$"},
+        },
+        "restart": {"enum": ["no", "always", "on-failure", "unless-stopped"]},
+        "stop_grace_period": {"type": "string", "pattern": r"^\d+s$"},
+        "ulimits": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "volumes": {"type": "array", "items": {"type": "string", "pattern": r"^[\w-]+:/data$"}},
+    },
+}
+"""The part of the Compose Specification that the file uses. A misspelled key is not in it."""
+COMPOSE: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "services", "configs", "volumes"],
+    "patternProperties": {"^x-": {}},
+    "properties": {
+        "name": {"type": "string"},
+        "services": {"type": "object", "additionalProperties": SERVICE},
+        "configs": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {"content": {"type": "string"}},
+            },
+        },
+        "volumes": {"type": "object", "additionalProperties": {"type": "null"}},
+    },
+}
+
+
+def test_the_compose_file_has_the_keys_and_types_of_its_specification() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    jsonschema.validate(compose, COMPOSE)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert {each["image"] for each in compose["services"].values()} == {f"creek:{version}"}
 
 
 def test_each_service_of_the_compose_file_is_a_member_with_its_own_data(tmp_path: Path) -> None:

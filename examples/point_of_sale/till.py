@@ -14,7 +14,8 @@ def sell(till: Connection, name: str, basket: dict[str, int]) -> int:
     total = 0
     for article, pieces in basket.items():
         cursor.execute("SELECT cents FROM article WHERE name = ?", (article,))
-        total += pieces * cursor.fetchone()[0]
+        ((cents,),) = cursor.fetchall()
+        total += pieces * cents
         cursor.execute("UPDATE article SET stock = stock - ? WHERE name = ?", (pieces, article))
     cursor.execute("INSERT INTO receipt(till, cents) VALUES (?, ?)", (name, total))
     till.commit()
@@ -25,9 +26,9 @@ def charge(till: Connection, number: str, cents: int) -> str:
     """Charge a card with a strong transaction. Retries if another till was faster."""
     while True:
         try:
-            (balance,) = till.execute(
+            ((balance,),) = till.execute(
                 "SELECT cents FROM card WHERE number = ?", (number,)
-            ).fetchone()
+            ).fetchall()
             if balance < cents:
                 till.rollback()
                 return f"refused, {balance} cents are left"
@@ -48,4 +49,4 @@ with (
     print("card at till 1:", charge(first, "gift-1", 520))
     print("card at till 2:", charge(second, "gift-1", 640))
     query = "SELECT count(*), sum(cents) FROM receipt"
-    print("receipts, cents:", *first.execute(query).fetchone())
+    print("receipts, cents:", *first.execute(query).fetchall()[0])

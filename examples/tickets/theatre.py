@@ -18,4 +18,4 @@ def buy(tx: creekdb.Transaction, seat: str, customer: str) -> str:
 @theatre.operation(readonly=True)
 def owners(tx: creekdb.Transaction) -> dict[str, str]:
     """Return the customer of each sold seat."""
-    return {seat: customer for (_, seat), customer in tx.scan(("seat",))}
+    return {str(seat): customer for (_, seat), customer in tx.scan(("seat",))}

@@ -150,10 +150,10 @@ $(DOCS): pyproject.toml constraints.txt $(STALE)
 	@$(PIP_INSTALL) '.[docs]'
 	@touch $@
 
-# Linter of the container file. `make release` names it if it is missing.
+# Linter of the container file, and auditwheel. `make release` names them if they are missing.
 $(RELEASE): $(INSTALLED)
 	@if $(PIP_INSTALL) '.[release]'; then touch $@; \
-	    else echo 'hadolint could not be installed; deploy/Containerfile is not linted.' >&2; fi
+	    else echo 'hadolint or auditwheel could not be installed; make release omits their steps.' >&2; fi
 
 # Systems that the benchmarks compare Creek with. The table names those that are missing.
 $(RIVALS): $(INSTALLED)

@@ -1,9 +1,10 @@
 """Build a release, and check it: `make release`. Nothing is uploaded.
 
 1. The source distribution is built from the checkout, and both wheels from the source distribution:
-   one pure, one with compiled modules.
-2. Each wheel is installed into an empty environment, which runs the README's example and the
-   applications of `examples/` on a cluster of `creek up`.
+   one pure, one with compiled modules. The tag of the compiled wheel names the oldest C library
+   that it runs on (manylinux).
+2. Each wheel is installed into an empty environment, which runs the README's example. Then the
+   extra for SQL is added, and the applications of `examples/` run on a cluster of `creek up`.
 3. The container file is linted, if hadolint is installed. The documentation is rendered.
 4. `dist/SHA256SUMS` lists the files with their checksums.
 """
@@ -33,6 +34,8 @@ PIP: Final = ("-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check
 START_TIMEOUT_S: Final = 60.0
 MODULES: Final = ("creekdb.testing", "creekdb.dbapi", "creekdb.sqlalchemy", "pyspark_creek")
 """Modules that a wheel must contain, besides those that the examples import."""
+SQL_CLUSTER: Final = "--datatype sql"
+"""Options of `creek up` for examples that need an extra."""
 FIRST_PORT: Final = 7100
 """Client port of replica 0 in the README and the examples."""
 
@@ -61,7 +64,8 @@ def main() -> int:
     try:
         check_version(version)
         with tempfile.TemporaryDirectory(prefix="creek-release-") as name:
-            files = build(Path(name))
+            source, pure, compiled = build(Path(name))
+            files = [source, pure, tag_for_distributions(compiled, Path(name))]
             for wheel in files[1:]:
                 check_wheel(wheel, Path(name) / f"check-{wheel.stem}")
         lint_container_file()
@@ -73,7 +77,7 @@ def main() -> int:
     print(
         f"\nReady: creekdb {version} in dist/, documentation in build/site/. Next:\n"
         f"  1. git tag -s v{version} && git push origin v{version}\n"
-        "  2. build wheels for other platforms with cibuildwheel and CREEK_USE_MYPYC=1\n"
+        "  2. build wheels for other platforms with cibuildwheel (pyproject.toml configures it)\n"
         "  3. upload the files of dist/SHA256SUMS with twine\n"
         "  4. set the next version in pyproject.toml, with the suffix .dev0"
     )
@@ -81,9 +85,14 @@ def main() -> int:
 
 
 def check_version(version: str) -> None:
-    """Require a changelog entry and the archive of this release's formats."""
-    if f"## [{version}]" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
+    """Require a complete changelog entry and the archive of this release's formats."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    if f"## [{version}]" not in changelog:
         raise ReleaseFailed(f"CHANGELOG.md has no section [{version}]; rename [Unreleased]")
+    if re.search(r"^## \[Unreleased\]\s*^(?!## )\S", changelog, re.MULTILINE):
+        raise ReleaseFailed(
+            f"CHANGELOG.md has unreleased changes; move them to [{version}], or set a later version"
+        )
     for archive in archives(version).values():
         if not (ROOT / "tests" / "releases" / archive.name).is_file():
             raise ReleaseFailed(
@@ -103,6 +112,26 @@ def build(scratch: Path) -> list[Path]:
         run(f"building the {name} wheel", [*wheel, str(source)], env=settings)
     pure, compiled = sorted(DIST.glob("*.whl"), key=lambda path: not path.stem.endswith("any"))
     return [source, pure, compiled]
+
+
+def tag_for_distributions(wheel: Path, scratch: Path) -> Path:
+    """Replace the wheel by one that states its requirements on the system, and return that.
+
+    Package indices refuse a wheel for `linux` without them.
+    """
+    auditwheel = Path(sys.executable).with_name("auditwheel")
+    if "-linux_" not in wheel.name:
+        return wheel
+    if not auditwheel.exists():
+        print(f"Not tagged: {wheel.name}, because auditwheel is not installed.")
+        return wheel
+    directory = scratch / "tagged"
+    path = os.pathsep.join((str(auditwheel.parent), os.environ.get("PATH", os.defpath)))
+    command = [str(auditwheel), "repair", "--wheel-dir", str(directory), str(wheel)]
+    run("tagging the compiled wheel", command, env={**os.environ, "PATH": path})
+    (tagged,) = directory.glob("*.whl")
+    wheel.unlink()
+    return Path(shutil.move(tagged, DIST / tagged.name))
 
 
 def build_source_distribution(scratch: Path) -> Path:
@@ -137,12 +166,14 @@ def build_requirements() -> list[str]:
 
 
 def check_wheel(wheel: Path, directory: Path) -> None:
-    """Run the README's example and the applications in an environment with only this wheel."""
+    """Run the README's example and the applications in an environment with only this wheel.
+
+    The example must run without extras: a client and a replica need none.
+    """
     run("creating an environment", [sys.executable, "-m", "venv", str(directory)])
     python = str(directory / "bin" / "python")
-    requirement = f"creekdb[sql] @ {wheel.as_uri()}"
-    install = [python, *PIP, "install", "--constraint", str(CONSTRAINTS), requirement]
-    run(f"installing {wheel.name}", install)
+    install = [python, *PIP, "install", "--constraint", str(CONSTRAINTS)]
+    run(f"installing {wheel.name}", [*install, str(wheel)])
     build_kind = "interpreted" if wheel.stem.endswith("any") else "compiled"
     shown = output_of(["creek", "--version"], directory, ROOT.parent)
     if not shown.endswith(f", {build_kind}\n"):
@@ -150,6 +181,8 @@ def check_wheel(wheel: Path, directory: Path) -> None:
     script = f"from importlib.util import find_spec; assert all(map(find_spec, {MODULES}))"
     output_of(["python", "-c", script], directory, ROOT.parent)
     for example in examples(directory / "readme"):
+        if example.cluster == SQL_CLUSTER:
+            run("installing the extra for SQL", [*install, f"creekdb[sql] @ {wheel.as_uri()}"])
         check_example(example, directory)
         print(f"  {wheel.name}: {example.directory.name} runs as documented")
 

@@ -7,7 +7,14 @@ import pytest
 
 import tools.release as release
 from tests.releases.make import archives
-from tools.release import ReleaseFailed, at_port, check_version, examples, write_checksums
+from tools.release import (
+    ReleaseFailed,
+    at_port,
+    check_version,
+    examples,
+    tag_for_distributions,
+    write_checksums,
+)
 
 
 def test_the_readme_and_every_application_are_run(tmp_path: Path) -> None:
@@ -40,6 +47,27 @@ def test_a_version_without_changelog_or_archive_is_not_released(
 
     with pytest.raises(ReleaseFailed, match=missing):
         check_version("0.2.0")
+
+
+def test_a_version_with_unreleased_changes_is_not_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tests" / "releases").mkdir(parents=True)
+    for archive in archives("0.2.0").values():
+        (tmp_path / "tests" / "releases" / archive.name).touch()
+    changelog = tmp_path / "CHANGELOG.md"
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    changelog.write_text("## [Unreleased]\n\n## [0.2.0] - 2027-01-01\n\n### Added\n")
+    check_version("0.2.0")
+    for entry in ("### Fixed\n\n- A bug.\n", "- A bug.\n"):
+        changelog.write_text(f"## [Unreleased]\n\n{entry}\n## [0.2.0] - 2027-01-01\n")
+        with pytest.raises(ReleaseFailed, match=r"unreleased changes; move them to \[0\.2\.0\]"):
+            check_version("0.2.0")
+
+
+def test_a_pure_wheel_keeps_its_tag(tmp_path: Path) -> None:
+    wheel = tmp_path / "creekdb-0.2.0-py3-none-any.whl"
+    assert tag_for_distributions(wheel, tmp_path) == wheel
 
 
 def test_checksums_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ def test_the_demo_ends_in_an_apology_that_can_be_opened(browser: Browser, cluste
     page.locator("#history .back").click()
     page.locator("#apologies").click()
     page.locator("#history .apologies button", has_text="'ann'").first.click()
-    expect(page.locator("#history .sorry")).to_have_text(re.compile("an apology is due"))
+    expect(page.locator("#history .track .sorry")).to_have_text(re.compile("an apology is due"))
     assert visitor.errors == []
     page.context.close()
 

@@ -228,6 +228,27 @@ def test_failures_look_like_failures(browser: Browser, cluster: str) -> None:
     visitor.page.context.close()
 
 
+ROUND_TRIP = """
+async (text) => {
+    const { formatJson, parseJson } = await import("/page/text.js");
+    return formatJson(parseJson(text));
+}
+"""
+
+
+def test_large_integers_keep_their_digits(browser: Browser, cluster: str) -> None:
+    visitor = visit(browser, cluster, 1280, 1360, dark=False)
+    large = str(2**53 + 1)
+    text = f'[{large},-{large},{2**53 - 1},0.1234567890123456,{{"a":"{large}"}},null,1e+300]'
+    assert visitor.page.evaluate(ROUND_TRIP, text) == text
+    visitor.call("put", 0, key="large", value=f"[{large}]", strong=True)
+    expect(visitor.committed(0, f"put('large', ({large},))")).to_be_visible()
+    visitor.call("get", 0, key="large")
+    expect(visitor.page.locator("#results div").first).to_contain_text(f"get: [{large}], tentative")
+    assert visitor.errors == []
+    visitor.page.context.close()
+
+
 def test_replicas_are_split_into_groups_in_one_gesture(browser: Browser, cluster: str) -> None:
     visitor = visit(browser, cluster, 1280, 1360, dark=False)
     page = visitor.page

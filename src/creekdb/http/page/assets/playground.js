@@ -1,7 +1,7 @@
 // Playground of a development cluster: calls, cut links, killed replicas, and a guided tour.
 
 import { createHtml, setText, withCode } from "./dom.js";
-import { partitions } from "./text.js";
+import { formatJson, parseJson, partitions } from "./text.js";
 
 const EXAMPLES = { string: "lamp", boolean: "true", array: "[1, 2]" };
 const RESULTS_MAX = 8;
@@ -158,8 +158,8 @@ export class Playground {
     const address = `${this.cluster.at(replica).address}/operations/${encodeURIComponent(name)}?${query}`;
     let response, result;
     try {
-      response = await fetch(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-      result = await response.json();
+      response = await fetch(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: formatJson(body) });
+      result = parseJson(await response.text());
     } catch {
       this.report(`Replica ${replica} is unreachable`, true);
       return;
@@ -286,7 +286,7 @@ function groups(members) {
 }
 
 /** Format a value like the lists. */
-const formatValue = (value) => (value === null ? "None" : JSON.stringify(value));
+const formatValue = (value) => (value === null ? "None" : formatJson(value));
 
 /** Return the initial input of a field. An untyped first argument is usually a key. */
 function example({ type }, n) {
@@ -302,5 +302,5 @@ function hint({ type, rest, required, default: defaultValue }) {
 /** Parse the input as JSON; other text is a string. */
 function parseArgument(text, { type }) {
   if (type === "string") return text;
-  try { return JSON.parse(text); } catch { return text; }
+  try { return parseJson(text); } catch { return text; }
 }

@@ -2,6 +2,7 @@
 
 import { createHtml, setText } from "./dom.js";
 import { credentials } from "./streams.js";
+import { parseJson } from "./text.js";
 
 const ROWS_MAX = 100;
 const OPERATIONS = ["queries", "transaction"];
@@ -37,12 +38,12 @@ export class SqlBox {
     const replica = Number(byId("sql-replica").value);
     const statements = splitStatements(byId("sql-text").value);
     if (!statements.length) return;
-    const address = `${this.cluster.at(replica).address}/sql?consistency=${strong ? "strong" : "weak"}&timeout=10&integers=tagged`;
+    const address = `${this.cluster.at(replica).address}/sql?consistency=${strong ? "strong" : "weak"}&timeout=10`;
     const headers = { "Content-Type": "application/json", ...credentials() };
     let response, result;
     try {
       response = await fetch(address, { method: "POST", headers, body: JSON.stringify({ statements }) });
-      result = await response.json();
+      result = parseJson(await response.text());
     } catch {
       this.show([createHtml("p", { class: "bad" }, `Replica ${replica} is unreachable`)], "");
       return;
@@ -88,12 +89,11 @@ function drawResult({ columns, rows, row_count: count }) {
   return table;
 }
 
-/** True for a number, and for an integer beyond 53 bits, which the replica tags. */
-const isNumber = (value) => typeof value === "number" || value?.$integer !== undefined;
+const isNumber = (value) => typeof value === "number" || typeof value === "bigint";
 
 function drawCell(value) {
   if (value === null) return createHtml("td", { class: "note" }, "NULL");
-  if (isNumber(value)) return createHtml("td", { class: "n" }, String(value.$integer ?? value));
+  if (isNumber(value)) return createHtml("td", { class: "n" }, String(value));
   if (typeof value === "object") return createHtml("td", {}, `blob ${value.$bytes}`);
   return createHtml("td", {}, value);
 }

@@ -1,4 +1,4 @@
-// State of the cluster as English sentences, and formatting of numbers.
+// State of the cluster as English sentences, and formatting of numbers and values.
 
 const NUMBERS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"];
 
@@ -12,6 +12,14 @@ export const replicaNames = (replicas) =>
   replicas.length === 1 ? `replica ${replicas[0]}` : `replicas ${joinList(replicas)}`;
 
 const capitalise = (text) => text[0].toUpperCase() + text.slice(1);
+
+/** Parse JSON. An integer beyond 53 bits becomes a BigInt, since a number would be rounded. */
+export const parseJson = (text) =>
+  JSON.parse(text, (_, value, context) => (Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source) ? BigInt(context.source) : value));
+
+/** Format a value as JSON, a BigInt as its digits. */
+export const formatJson = (value) =>
+  JSON.stringify(value, (_, each) => (typeof each === "bigint" ? JSON.rawJSON(String(each)) : each));
 
 /** Format milliseconds with their significant digits; return the number and its unit. */
 export function duration(ms) {

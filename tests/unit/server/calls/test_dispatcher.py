@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from creekdb.datatypes.kv import KV
+from creekdb.datatypes.sql import SQL
 from creekdb.errors import MalformedMessage, StorageFault
+from creekdb.execution.datatype import DataType
 from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
@@ -21,6 +23,7 @@ from creekdb.server.calls.admission_control import (
 )
 from creekdb.server.calls.capabilities import Capabilities
 from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits, ClientCalls
+from creekdb.server.membership.changes import ADD_MEMBER
 from creekdb.server.observability.latency import CallLatencies
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.driver import EffectListener
@@ -121,19 +124,24 @@ class FakeReplica:
 class DispatcherFixture:
     """Dispatcher with one client."""
 
-    def __init__(self, limits: CallLimits = CallLimits()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        limits: CallLimits = CallLimits(),  # noqa: B008
+        datatype: DataType = KV,
+    ) -> None:
         self.replica = FakeReplica()
-        self.capabilities = Capabilities(KV)
+        self.capabilities = Capabilities(datatype)
         self.counts: Counter[str] = Counter()
         config = ServerConfig(members={0: "127.0.0.1:1"})
         tokens, replica = AccessTokens(config.security), self.replica
+        self.resolver = OperationResolver(self.capabilities, tokens, replica)
         self.admission = AdmissionControl(config, replica, replica, replica, AdmissionLimits())
         self.dispatcher = CallDispatcher(
             self.replica,
             self.replica,
             self.replica,
             self.admission,
-            OperationResolver(self.capabilities, tokens, self.replica),
+            self.resolver,
             lambda reason: self.counts.update([reason]),
             limits,
         )
@@ -373,6 +381,26 @@ async def test_only_many_calls_that_wait_for_their_commit_are_an_overload(
     assert admission.rejection(strong=False, local_read=True) is None
 
 
+def test_sql_is_rejected_while_a_peer_runs_another_engine() -> None:
+    fixture = DispatcherFixture(datatype=SQL)
+    request = CallRequest(1, "sql", ("SELECT 1",))
+    same = fixture.capabilities.advertisement()
+    fixture.set_capabilities(2, same)
+    assert fixture.resolver.rejection(request) is None
+    fixture.set_capabilities(
+        2,
+        [(name.replace("sqlite 3.", "sqlite 2."), *arity) for name, *arity in same],  # type: ignore[misc]
+    )
+
+    rejection = fixture.resolver.rejection(request)
+    assert rejection is not None
+    reason, message = rejection
+    assert reason is RejectReason.DIFFERENT_CODE
+    assert "replica 2 would execute 'sql' otherwise: it runs sqlite 2." in message
+    assert "and this replica sqlite 3." in message
+    assert fixture.resolver.rejection(CallRequest(2, ADD_MEMBER, (3, "h:1"), True)) is None
+
+
 @pytest.mark.parametrize("features", [(), (APPLICATION_BYTES_FEATURE,)])
 def test_applications_have_a_bound_in_bytes_once_all_members_have_it(
     features: tuple[str, ...],
@@ -380,11 +408,7 @@ def test_applications_have_a_bound_in_bytes_once_all_members_have_it(
     """A member of an earlier release would execute the application otherwise."""
     fixture = DispatcherFixture()
     fixture.replica.configuration = Configuration(0, ((0, "h:1"), (1, "h:2")))
-    resolver = OperationResolver(
-        fixture.capabilities,
-        AccessTokens(ServerConfig(members={0: "127.0.0.1:1"}).security),
-        fixture.replica,
-    )
+    resolver = fixture.resolver
     arguments = ("totals", "", 1, (), 5, False, False)
     request = CallRequest(1, APPLY, arguments, True)
     fixture.capabilities.record_features(0, (APPLICATION_BYTES_FEATURE,))

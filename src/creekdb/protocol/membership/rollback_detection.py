@@ -5,7 +5,8 @@ journal looks complete. No replica can detect that alone. Therefore replicas exc
 whenever they connect, before any other message:
 
 - The *history* of the own data directory: an identifier, and its last starts. Each start has a
-  number, a random nonce, and the state that the journal held then.
+  number, a random nonce, and the state that the journal held then. Of earlier starts, the history
+  has a digest each, so that a copy does not hide behind its own starts.
 - *Sightings*: for every other replica, the latest history that it has shown, and the highest state
   that it has reported since. Sightings are durable, and replicas adopt later ones of each other.
 - Digests of the last decisions.
@@ -42,6 +43,9 @@ from creekdb.protocol.request import Batch
 
 STARTS_KEPT_MAX: Final = 32
 """Upper bound for the starts in a history."""
+EARLIER_STARTS_MAX: Final = 1024
+"""Upper bound for the earlier starts of which a history has digests. A hello has limited space."""
+DIGEST_BYTES: Final = 2
 DIRECTORIES_KEPT_MAX: Final = 32
 """Upper bound for the replaced directories in a sighting."""
 DECISIONS_SHOWN_MAX: Final = 256
@@ -93,10 +97,22 @@ class DirectoryHistory(msgspec.Struct, frozen=True, array_like=True):
 
     directory: int
     starts: Annotated[tuple[ReplicaStart, ...], msgspec.Meta(min_length=1)]
+    earlier: bytes = b""
+    """Digests of the starts directly before these, in order. Release 0.1.0 has none."""
 
     @property
     def last(self) -> ReplicaStart:
         return self.starts[-1]
+
+    def contradicts(self, start: ReplicaStart) -> bool:
+        """True if the history has another start with this number."""
+        missing = self.starts[0].number - start.number
+        if missing <= 0:
+            return any(
+                each.number == start.number and each.nonce != start.nonce for each in self.starts
+            )
+        at = len(self.earlier) - DIGEST_BYTES * missing
+        return at >= 0 and self.earlier[at : at + DIGEST_BYTES] != _start_digest(start)
 
 
 def add_start(
@@ -106,7 +122,14 @@ def add_start(
     if history is None:
         return DirectoryHistory(nonce, (ReplicaStart(1, nonce, is_recovering, state),))
     start = ReplicaStart(history.last.number + 1, nonce, is_recovering, state)
-    return DirectoryHistory(history.directory, (*history.starts, start)[-STARTS_KEPT_MAX:])
+    starts = (*history.starts, start)
+    dropped = b"".join(map(_start_digest, starts[:-STARTS_KEPT_MAX]))
+    earlier = (history.earlier + dropped)[-DIGEST_BYTES * EARLIER_STARTS_MAX :]
+    return DirectoryHistory(history.directory, starts[-STARTS_KEPT_MAX:], earlier)
+
+
+def _start_digest(start: ReplicaStart) -> bytes:
+    return (start.nonce % 256**DIGEST_BYTES).to_bytes(DIGEST_BYTES, "big")
 
 
 class Sighting(msgspec.Struct, frozen=True, array_like=True):
@@ -170,9 +193,7 @@ def lost_data(sighting: Sighting, history: DirectoryHistory) -> str | None:
     starts: Iterable[ReplicaStart] = history.starts
     if history.directory == sighting.history.directory:
         sighted = sighting.history.last
-        if history.last.number < sighted.number or any(
-            each.number == sighted.number and each.nonce != sighted.nonce for each in starts
-        ):
+        if history.last.number < sighted.number or history.contradicts(sighted):
             return f"the data directory does not contain start {sighted.number} of the replica"
         starts = [each for each in starts if each.number > sighted.number]
     following = next(iter(starts), None)

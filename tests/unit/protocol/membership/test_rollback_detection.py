@@ -5,7 +5,9 @@ import pytest
 
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.rollback_detection import (
+    DECISIONS_SHOWN_MAX,
     DIRECTORIES_KEPT_MAX,
+    EARLIER_STARTS_MAX,
     STARTS_KEPT_MAX,
     DirectoryHistory,
     PeerVerdict,
@@ -21,6 +23,7 @@ from creekdb.protocol.membership.rollback_detection import (
 )
 from creekdb.protocol.messages import Ballot
 from creekdb.protocol.request import Batch
+from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX
 
 
 def history(
@@ -105,6 +108,31 @@ def test_a_history_without_the_sighted_start_lost_data_whatever_its_state_is() -
     for shown in (COPY, ROLLED_BACK, later):
         loss = lost_data(sighting(CONTINUED, 20, 9), shown)
         assert loss == "the data directory does not contain start 3 of the replica"
+
+
+@pytest.mark.parametrize("starts", [1, STARTS_KEPT_MAX, STARTS_KEPT_MAX + 8, EARLIER_STARTS_MAX])
+def test_a_copy_does_not_hide_behind_its_own_starts(starts: int) -> None:
+    restarted = history(*[(20, 9)] * starts, first_nonce=70, base=COPY)
+
+    assert lost_data(sighting(CONTINUED, 20, 9), restarted) is not None
+    assert lost_data(sighting(COPY, 20, 9), restarted) is None
+    assert len(restarted.earlier) == 2 * max(0, len(COPY.starts) + starts - STARTS_KEPT_MAX)
+
+
+def test_a_history_of_the_first_release_has_no_digests_of_earlier_starts() -> None:
+    stored = msgspec.json.decode(b"[1,[[40,7,false,[20,9,[0,0]]]]]", type=DirectoryHistory)
+    resumed = add_start(stored, 8, False, ReportedState(20, 9))
+
+    assert lost_data(sighting(CONTINUED, 20, 9), stored) is None
+    assert lost_data(sighting(stored, 20, 9), resumed) is None
+    assert resumed.earlier == b""
+
+
+def test_digests_of_starts_are_readable_after_they_were_stored() -> None:
+    restarted = history(*[(20, 9)] * (STARTS_KEPT_MAX + 8), first_nonce=70, base=COPY)
+
+    for codec in (msgspec.json, msgspec.msgpack):
+        assert codec.decode(codec.encode(restarted), type=DirectoryHistory) == restarted
 
 
 def test_later_starts_do_not_hide_lost_data() -> None:
@@ -256,10 +284,26 @@ def test_histories_and_sightings_are_bounded() -> None:
     long = history(*[(0, 0)] * (STARTS_KEPT_MAX + 2))
     assert [long.starts[0].number, long.last.number] == [3, STARTS_KEPT_MAX + 2]
     assert lost_data(sighting(history((0, 0))), long) is None
+    longer = history(*[(0, 0)] * (EARLIER_STARTS_MAX + 2), base=long)
+    assert len(longer.earlier) == 2 * EARLIER_STARTS_MAX
+    forgotten = msgspec.structs.replace(long.starts[0], number=1, nonce=1000)
+    assert not longer.contradicts(forgotten)
+    assert longer.contradicts(msgspec.structs.replace(forgotten, number=100))
     guard = detector()
     for nonce in range(DIRECTORIES_KEPT_MAX + 5):
         guard.record(2, StateEvidence(recovering(1000 + nonce)))
     assert len(guard.sightings()[0].replaced) == DIRECTORIES_KEPT_MAX
+
+
+def test_the_evidence_about_nine_replicas_fits_beside_the_operations_in_a_hello() -> None:
+    state = ReportedState(2**40, 2**40, Ballot(2**30, 8))
+    long = add_start(None, 2**62, False, state)
+    for number in range(EARLIER_STARTS_MAX + STARTS_KEPT_MAX):
+        long = add_start(long, 2**62 - number, False, state)
+    sightings = tuple(Sighting(replica, long, state) for replica in range(8))
+    evidence = StateEvidence(long, sightings, 2**40, (2**32 - 1,) * DECISIONS_SHOWN_MAX)
+
+    assert len(msgspec.msgpack.encode(evidence)) < HELLO_FRAME_BYTES_MAX // 2
 
 
 def test_a_history_without_starts_is_malformed() -> None:

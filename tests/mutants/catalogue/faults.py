@@ -14,6 +14,8 @@ DISK_FAULTS = "torture/faults/disk_faults.py"
 DISK_FAULT_TESTS = "tests/unit/torture/faults/test_disk_faults.py"
 CONTROL = "torture/faults/replica_control.py"
 CONTROL_TESTS = "tests/unit/torture/faults/test_replica_control.py"
+NEMESIS = "torture/faults/nemesis.py"
+NEMESIS_TESTS = "tests/unit/torture/faults/test_nemesis.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
     # --- simulated faults -------------------------------------------------------------------------
@@ -137,5 +139,102 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         CONTROL,
         "+ 1000 * control",
         "+ control",
+    ),
+    # --- nemesis ----------------------------------------------------------------------------------
+    tested(
+        "nemesis_kills_no_replica",
+        "a killed replica ends",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "self._processes.kill(*(each for each in replicas if",
+        "self._processes.kill(*(each for each in () if",
+    ),
+    tested(
+        "nemesis_claims_no_target",
+        "no other fault heals a replica early",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "        self._claimed.update(replicas)\n",
+        "        pass\n",
+    ),
+    tested(
+        "nemesis_never_releases_a_target",
+        "a healed replica is a target again",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "        finally:\n            self._claimed.difference_update(replicas)\n",
+        "        finally:\n            pass\n",
+    ),
+    tested(
+        "nemesis_spares_the_leader",
+        "the leader is killed",
+        NEMESIS_TESTS,
+        NEMESIS,
+        'leader = status and status["leader"]',
+        "leader = None",
+    ),
+    tested(
+        "nemesis_pauses_no_replica",
+        "a paused replica does not run",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "            self._processes.freeze(victim)\n",
+        "            pass\n",
+    ),
+    tested(
+        "nemesis_cuts_the_other_direction",
+        "a one-way cut has the reported direction",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "self._links.cut(sender, receiver, silently)",
+        "self._links.cut(receiver, sender, silently)",
+    ),
+    tested(
+        "nemesis_heals_no_links",
+        "a fault of links is healed",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "            finally:\n                self._links.heal()\n\n    def _draw_side",
+        "            finally:\n                pass\n\n    def _draw_side",
+    ),
+    tested(
+        "nemesis_overlaps_faults_of_links",
+        "faults of links share one claim",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "        async with self._link_claim:\n            if",
+        "        async with asyncio.Lock():\n            if",
+    ),
+    tested(
+        "nemesis_lets_writes_succeed",
+        "writes to a failing disk fail",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "        disk_faults.fail_writes(process)\n",
+        "        pass\n",
+    ),
+    tested(
+        "nemesis_never_ends_a_simulated_fault",
+        "a clock is set back after a step",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "                self._control(victim, ReplicaControl())\n",
+        "                pass\n",
+    ),
+    tested(
+        "nemesis_restarts_without_stopping",
+        "every replica restarts in turn",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "                await self._stop(replica)\n",
+        "                pass\n",
+    ),
+    tested(
+        "nemesis_accepts_any_exit_code",
+        "a stopped replica exits cleanly",
+        NEMESIS_TESTS,
+        NEMESIS,
+        "if code not in STOPPED_CODES:",
+        "if code is None:",
     ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from creekdb.errors import UnknownName
+from creekdb.protocol.probes import Probe
 
 EXTENSIONS: Final[Mapping[str, str]] = {
     "estimates": "a request waits for earlier ones that are expected to change what it reads",
@@ -18,6 +19,29 @@ EXTENSIONS: Final[Mapping[str, str]] = {
     "fast_path": "a fast quorum votes for strong requests before the leader's proposal arrives",
 }
 """Meaning of each extension."""
+EXTENSION_PROBES: Final[Mapping[str, tuple[Probe, ...]]] = {
+    "estimates": (Probe.EXECUTION_DELAYED,),
+    "footprints": (Probe.STABLE_BEFORE_PREDECESSOR,),
+    "late_contexts": (
+        Probe.PROPOSAL_HELD,
+        Probe.PROPOSAL_OVERTAKEN,
+        Probe.DECIDED_WHILE_HELD,
+        Probe.CONTEXT_EXTENDED,
+        Probe.CUT_COMMITTED,
+    ),
+    "fast_path": (
+        Probe.PROPOSAL_HELD,
+        Probe.PROPOSAL_OVERTAKEN,
+        Probe.DECIDED_WHILE_HELD,
+        Probe.FIRST_VOTE_CAST,
+        Probe.FIRST_VOTE_MISSED,
+        Probe.FAST_DECISION,
+        Probe.FIRST_VOTE_RECOVERED,
+        Probe.FAST_QUORUM_CHANGED,
+        Probe.FAST_PATH_PAUSED,
+    ),
+}
+"""Probes that each extension must fire in a campaign in which it is on."""
 EXTENDED_SCHEMES: Final = ("creek", "differential")
 """Built-in schemes that have extensions."""
 

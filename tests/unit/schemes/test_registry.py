@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from creekdb import datatypes
 from creekdb.cli import main
 from creekdb.protocol.consensus import fast_path, fast_quorums, proposal_queue
+from creekdb.protocol.extensions import EXTENDED_SCHEMES, EXTENSION_PROBES, EXTENSIONS
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.stack import ProtocolStack
@@ -54,6 +55,13 @@ def test_schemes_without_contexts_reach_no_probe_of_code_that_contexts_require(
     for name, spec in registry.SCHEMES.items():
         if not spec.guarantees.contexts:
             assert probes.isdisjoint(registry.reachable_probes(name)), name
+
+
+def test_every_extension_has_probes_that_schemes_with_extensions_reach() -> None:
+    assert EXTENSION_PROBES.keys() == EXTENSIONS.keys()
+    probes = {probe for probes in EXTENSION_PROBES.values() for probe in probes}
+    for scheme in EXTENDED_SCHEMES:
+        assert probes <= set(registry.reachable_probes(scheme))
 
 
 def test_the_fuzzer_runs_an_added_scheme(toy: str, capsys: pytest.CaptureFixture[str]) -> None:

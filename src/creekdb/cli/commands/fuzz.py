@@ -34,11 +34,13 @@ from creekdb.errors import NotDeterministic, UsageError
 from creekdb.evaluation.experiment import build_simulation
 from creekdb.execution.debug import DebugDataType
 from creekdb.protocol.extensions import (
+    EXTENSION_PROBES,
     EXTENSIONS,
     NONE,
     extension_switches,
     join_extensions,
 )
+from creekdb.protocol.probes import Probe
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.fuzz.campaign import (
     FUZZ_EVENTS_MAX,
@@ -85,8 +87,8 @@ def fuzz(
     """Run a random cluster under random faults for each seed, and check every run.
 
     Exits with 1 if a seed fails or, with 2000 seeds or more, if a probe never fired. Such a probe
-    marks a rare branch that no run has tested. With --extensions or --datatype, some branches
-    cannot be reached, and no probe has to fire.
+    marks a rare branch that no run has tested. With --extensions, only the probes of these
+    extensions have to fire. With --datatype, no probe has to.
 
     \b
     Examples:
@@ -111,13 +113,25 @@ def fuzz(
         if verbose and not as_json:
             scenario = overridden_scenario(result.seed, scheme, overrides)
             print_lines([*scenario_lines(scenario), _result_line(result)])
-    must_fire = overrides == NO_OVERRIDES and seeds >= command_limits().probes_required_seeds
-    is_failure = must_fire and bool(summary.unfired_probes)
+    missing = []
+    if seeds >= command_limits().probes_required_seeds:
+        required = _required_probes(summary, overrides)
+        missing = [probe for probe in summary.unfired_probes if probe in required]
     if as_json:
         print_json(_json_summary(summary, first, scheme))
     else:
-        _print_summary(summary, is_failure, verbose)
-    return FAILURE if summary.failures or is_failure else SUCCESS
+        _print_summary(summary, missing, verbose)
+    return FAILURE if summary.failures or missing else SUCCESS
+
+
+def _required_probes(summary: CampaignSummary, overrides: Overrides) -> set[Probe]:
+    """Return the probes that must fire. The overrides determine which branches runs can reach."""
+    if overrides == NO_OVERRIDES:
+        return set(summary.probes)
+    if overrides.datatype is not None:
+        return set()
+    names = [name for name, value in overrides.switches.items() if value]
+    return {probe for name in names for probe in EXTENSION_PROBES[name]}
 
 
 def replay_command(result: SeedResult) -> str:
@@ -193,25 +207,26 @@ def _result_line(result: SeedResult) -> Text:
     )
 
 
-def _print_probes(summary: CampaignSummary, must_fire: bool) -> None:
+def _print_probes(summary: CampaignSummary, missing: list[Probe]) -> None:
     table = new_table("fired", "probe", left=("probe",))
     for probe, count in sorted(summary.probes.items(), key=lambda item: (-item[1], item[0].name)):
-        style = "" if count else "bold red" if must_fire else "yellow"
+        style = "" if count else "bold red" if probe in missing else "yellow"
         table.add_row(str(count) if count else "never", probe.value, style=style)
     print_table(table)
     click.echo()
 
 
-def _print_summary(summary: CampaignSummary, must_fire: bool, verbose: bool) -> None:
+def _print_summary(summary: CampaignSummary, missing: list[Probe], verbose: bool) -> None:
     required = command_limits().probes_required_seeds
     probes, unfired = len(summary.probes), len(summary.unfired_probes)
     fired = f"{probes - unfired} of {pluralize(probes, 'probe')} fired"
-    if must_fire:
-        fired += ": the others are branches that no run tested"
-    elif unfired:
+    if missing:
+        others = "the others" if len(missing) == unfired else f"{len(missing)} of the others"
+        fired += f": {others} are branches that no run tested"
+    elif unfired and summary.seeds < required:
         fired += f", sufficient below {required} seeds"
     if verbose or summary.seeds >= required:
-        _print_probes(summary, must_fire)
+        _print_probes(summary, missing)
     else:
         fired += "; --verbose lists them"
     click.echo(

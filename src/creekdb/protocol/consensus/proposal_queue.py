@@ -110,6 +110,7 @@ class DeadlineQueue:
     def take_batch(self, limit: int) -> Batch:
         """Take strong requests, each behind the part of its cut that the batch does not have."""
         batch: dict[Dot, None] = {}
+        strong_count = 0
         settings = self._shared.settings
         has_cuts = settings.late_contexts or not settings.fast_path
         for _ in range(limit):
@@ -119,7 +120,8 @@ class DeadlineQueue:
             for dot in self._requests.cut_before(id) if has_cuts else ():
                 batch[dot] = None
             batch[id] = None
-        if len(batch) > 1:
+            strong_count += 1
+        if len(batch) > strong_count:
             self._shared.probes.hit(Probe.CONTEXT_EXTENDED)
         return tuple(batch)
 

@@ -7,7 +7,7 @@ import pytest
 from creekdb.cli import main
 from creekdb.cli.options import CommandLimits
 from creekdb.execution.datatype import DataType
-from creekdb.protocol.extensions import EXTENSIONS, extension_switches
+from creekdb.protocol.extensions import EXTENSION_PROBES, EXTENSIONS, extension_switches
 from creekdb.protocol.settings import Settings
 from creekdb.schemes import registry
 from creekdb.schemes.core.spec import Scheme, SchemeSpec
@@ -150,6 +150,33 @@ def test_with_many_seeds_a_probe_that_never_fires_fails(
     assert "0 failed" in shown
     assert "never  a leader abandoned" in shown
     assert "the others are branches that no run tested" in shown
+
+
+@pytest.mark.parametrize("extensions", [*EXTENSIONS, "late_contexts,fast_path"])
+def test_with_extensions_their_probes_must_fire(
+    extensions: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = CommandLimits(probes_required_seeds=1)
+    command = ["fuzz", "--seeds", "1", "--jobs", "1", "--extensions", extensions]
+    chosen = {probe for name in extensions.split(",") for probe in EXTENSION_PROBES[name]}
+
+    failed = main([*command, "--json"], limits) == 1
+    never_fired = set(json.loads(capsys.readouterr().out)["never_fired"])
+
+    missing = {probe for probe in chosen if probe.name.lower() in never_fired}
+    assert failed == bool(missing)
+    assert len(never_fired) > len(missing), "other probes need not fire"
+    main(command, limits)
+    shown = capsys.readouterr().out
+    assert (f"{len(missing)} of the others are branches" in shown) == failed
+
+
+def test_with_a_data_type_no_probe_must_fire(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = CommandLimits(probes_required_seeds=1)
+    options = ["--extensions", "all", "--datatype", "kv"]
+
+    assert main(["fuzz", "--seeds", "1", "--jobs", "1", *options], limits) == 0
+    assert "no run tested" not in capsys.readouterr().out
 
 
 def test_help_states_the_number_of_seeds_that_must_fire_every_probe(

@@ -43,22 +43,22 @@ def measure(scale: Scale) -> Iterator[Result]:
         try:
             runner.run(cluster.wait_until_ready())
             cpu = CpuClock(cluster.processes)
-            generate = partial(_generate, cluster, scale, cpu)
+            generate = partial(apply_load, cluster, scale, cpu)
             full = runner.run(generate(clients=CLIENTS))
             maximum_tps = full.completed / full.duration_s
-            cpu_us = _cpu_us(cpu, full)
+            cpu_us = cpu_us_per_call(cpu, full)
             runner.run(cluster.wait_until_stable())
             loaded = runner.run(generate(load=LOAD))
             execution_times = _execution_times(LOAD, scale.live_s)
             yield _latency(maximum_tps, cpu_us, loaded, execution_times)
             runner.run(cluster.wait_until_stable())
             overloaded = runner.run(generate(load=OVERLOAD_FACTOR * maximum_tps))
-            yield _overload(maximum_tps, _cpu_us(cpu, overloaded), overloaded)
+            yield _overload(maximum_tps, cpu_us_per_call(cpu, overloaded), overloaded)
         finally:
             cluster.stop()
 
 
-async def _generate(
+async def apply_load(
     cluster: LocalCluster, scale: Scale, cpu: CpuClock, *, clients: int = 0, load: float = 0.0
 ) -> LoadMeter:
     return await generate_load(
@@ -103,7 +103,7 @@ def _execution_times(load: float, seconds: float) -> ExecutionTimes:
     return ExecutionTimes(median_ms(0.0), median_ms(1 / load))
 
 
-def _cpu_us(cpu: CpuClock, meter: LoadMeter) -> float:
+def cpu_us_per_call(cpu: CpuClock, meter: LoadMeter) -> float:
     """Return the processor time of all processes per transaction, in microseconds."""
     return sum(cpu.used_s.values()) * 1e6 / max(1, meter.completed)
 

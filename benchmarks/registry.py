@@ -11,6 +11,7 @@ from benchmarks import (
     heal,
     journal,
     live,
+    live_extensions,
     live_sql,
     live_tpcc,
     loop_stalls,
@@ -66,6 +67,6 @@ BENCHMARKS: dict[str, Benchmark] = {
 }
 
 LONG_BENCHMARKS: dict[str, Benchmark] = {
-    module.BENCHMARK.name: module.BENCHMARK for module in (pipeline_scale,)
+    module.BENCHMARK.name: module.BENCHMARK for module in (pipeline_scale, live_extensions)
 }
 """Benchmarks that run only by name, since they take long."""

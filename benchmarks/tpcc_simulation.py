@@ -5,15 +5,17 @@ re-executions, and the final states. The reference executes the same transaction
 after the other, with all initial rows computed beforehand.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
-from benchmarks.timing import Timed, cheapest
+from benchmarks.timing import Timed, cheapest, ratio
 from benchmarks.tpcc import Functions, RecordingState, functions
-from creekdb.evaluation import Experiment, build_simulation
+from creekdb.evaluation import EXTENSIONS, Experiment, build_simulation
 from creekdb.execution.transaction import Transaction
 from creekdb.history import History
 from creekdb.protocol.ids.version_vector import Dot
@@ -27,14 +29,15 @@ WAREHOUSES = 5
 REPLICAS = 5
 LOAD_TPS = 10_000
 BAR = 3.0
+EXTENSIONS_BAR = 1.15
 TIME_DIVISOR = 5
 """Divisor of the simulated time of other benchmarks; the costs do not change over time."""
 REPEATS_MAX = 2
 
 
-def scenario(duration_us: int) -> Scenario:
+def scenario(duration_us: int, extensions: Iterable[str] = ()) -> Scenario:
     """Return the scenario of `creek simulate --workload tpcc --scheme creek --load 10000`."""
-    return Experiment(
+    experiment = Experiment(
         scheme="creek",
         warehouses=WAREHOUSES,
         load_tps=LOAD_TPS,
@@ -42,7 +45,8 @@ def scenario(duration_us: int) -> Scenario:
         layout=LAYOUT,
         duration_us=duration_us,
         warm_up_us=0,
-    ).to_scenario()
+    )
+    return replace(experiment, **dict.fromkeys(extensions, True)).to_scenario()
 
 
 def transactions(history: History) -> tuple[dict[Key, Any], list[Request]]:
@@ -95,6 +99,18 @@ def measure(scale: Scale) -> Iterator[Result]:
         value=simulation_ns / len(requests) / 1000,
         unit="µs",
     )
+    extended = scenario(simulated.duration_us, EXTENSIONS)
+    yield Result(
+        what="tpcc: a simulated transaction with all extensions",
+        explanation="Relative to the same transactions without extensions.",
+        value=ratio(
+            lambda: Timed(1, build_simulation(extended).run),
+            lambda: Timed(1, build_simulation(simulated).run),
+            min(scale.repeats, REPEATS_MAX),
+            EXTENSIONS_BAR,
+        ),
+        bar=EXTENSIONS_BAR,
+    )
 
 
-BENCHMARK = Benchmark("tpcc-simulation", 2, measure)
+BENCHMARK = Benchmark("tpcc-simulation", 3, measure)

@@ -28,7 +28,13 @@ from creekdb.cli.views.walkthrough import walkthrough_scenario
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.evaluation.experiment import CORES_MAX, LOAD_MAX, REPLICAS_MAX, TPCC, Experiment
 from creekdb.execution.datatype import DataType
-from creekdb.protocol.extensions import EXTENSIONS, extension_switches, parse_extensions
+from creekdb.protocol.extensions import (
+    EXTENSIONS,
+    NONE,
+    check_extensions,
+    extension_switches,
+    parse_extensions,
+)
 from creekdb.schemes import registry
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Fault, check_faults
@@ -98,12 +104,6 @@ class TpccOptions(NamedTuple):
         "TPC-C, scheme archie: execute a transaction when its position is decided, without "
         "speculation."
     )
-    extensions: str = option(
-        "TPC-C, scheme creek: extensions beyond the paper, separated by commas: "
-        f"{', '.join(EXTENSIONS)}; or all.",
-        "none",
-        metavar="NAMES",
-    )
     regions: int = option(
         "TPC-C: number of regions, 20 to 80 ms apart, that the replicas are spread over: "
         f"{', '.join(map(str, REGION_POSITIONS_US))}.",
@@ -163,6 +163,12 @@ class ScenarioOptions(NamedTuple):
         click.IntRange(1, CORES_MAX),
     )
     exec_scale: float = option("Factor for the execution time of an operation.", 1.0)
+    extensions: str = option(
+        "Extensions of the scheme creek beyond the paper, separated by commas: "
+        f"{', '.join(EXTENSIONS)}; or all.",
+        NONE,
+        metavar="NAMES",
+    )
     workload: str | None = option(
         "Measure TPC-C instead of checking a small run: five transactions, an open loop of "
         "clients, Payment strong. Only responses are recorded, unless the run is saved with --out.",
@@ -213,7 +219,7 @@ def scenario_from_options(options: ScenarioOptions, saved: bool) -> Scenario:
         is_switched = bool(explicit_options({"extensions"}))
         has_datatype = bool(explicit_options({"datatype"}))
         overrides = Overrides(
-            switches=extension_switches(options.tpcc.extensions) if is_switched else {},
+            switches=extension_switches(options.extensions) if is_switched else {},
             datatype=options.datatype if has_datatype else None,
         )
         return overridden_scenario(options.replay, options.scheme, overrides)
@@ -322,6 +328,11 @@ def _datatype_scenario(options: ScenarioOptions) -> Scenario:
             f"--call '{datatype.operations[0]} … on 0 at 10ms'"
         )
     faults = _fault_schedule(options)
+    extensions = parse_extensions(options.extensions)
+    check_extensions(options.scheme, extensions)
+    settings = dict.fromkeys(extensions, 1)
+    if options.cores != CpuModel().cores:
+        settings["parallelism"] = options.cores
     script = tuple(_parse_call(each, datatype) for each in options.calls)
     for call in script:
         _check_before_end("call", call.at_us, duration_us)
@@ -333,7 +344,7 @@ def _datatype_scenario(options: ScenarioOptions) -> Scenario:
         duration_us=duration_us,
         clients=clients,
         cpu=CpuModel(cores=options.cores, scale=options.exec_scale),
-        settings={} if options.cores == CpuModel().cores else {"parallelism": options.cores},
+        settings=settings,
         faults=faults,
         script=script,
     )
@@ -366,7 +377,7 @@ def _tpcc_scenario(options: ScenarioOptions, saved: bool) -> Scenario:
         "duration_us": duration_us,
         "warm_up_us": warm_up_us,
         "clock_skew_us": options.tpcc.clock_skew,
-        **dict.fromkeys(parse_extensions(options.tpcc.extensions), True),
+        **dict.fromkeys(parse_extensions(options.extensions), True),
         "faults": tuple(map(format_fault, _fault_schedule(options))),
     }
     fields = Experiment.__struct_fields__

@@ -19,7 +19,7 @@ from creekdb import datatypes, tpcc
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.history import LIVE_SOURCE, History
-from creekdb.protocol.extensions import EXTENDED_SCHEMES, EXTENSIONS, join_extensions
+from creekdb.protocol.extensions import EXTENSIONS, check_extensions, join_extensions
 from creekdb.schemes import registry
 from creekdb.server.calls.capabilities import DeduplicatingDataType
 from creekdb.server.runtime.config import load_datatype
@@ -126,7 +126,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be from 1 to {maximum}")
         if self.seed < 0:
             raise BadValue(f"seed is {self.seed}: it must be at least 0")
-        self._check_extensions()
+        check_extensions(self.scheme, self.extensions)
         if self.regions not in REGION_POSITIONS_US:
             raise UnknownName("regions", str(self.regions), tuple(map(str, REGION_POSITIONS_US)))
         if not 0 <= self.clock_skew_us <= CLOCK_SKEW_US_MAX:
@@ -141,13 +141,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"is {self.duration_us}"
             )
         self.to_scenario()
-
-    def _check_extensions(self) -> None:
-        for name in self.extensions:
-            if self.scheme in registry.BUILT_IN and self.scheme not in EXTENDED_SCHEMES:
-                raise BadValue(
-                    f"{name} is an extension of creek: the scheme {self.scheme} does not have it"
-                )
 
     @property
     def extensions(self) -> tuple[str, ...]:

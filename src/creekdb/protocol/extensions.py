@@ -8,7 +8,7 @@ from EXTENSIONS. Its order is the one in which the report adds them one by one.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from creekdb.errors import UnknownName
+from creekdb.errors import BadValue, UnknownName
 from creekdb.protocol.probes import Probe
 
 EXTENSIONS: Final[Mapping[str, str]] = {
@@ -91,6 +91,14 @@ def has_extensions(scheme: str) -> bool:
     """True if the scheme has extensions. Built-in schemes other than EXTENDED_SCHEMES ignore their
     settings. A scheme of a user, with a colon in its name, may use them."""
     return scheme in EXTENDED_SCHEMES or ":" in scheme
+
+
+def check_extensions(scheme: str, names: Iterable[str]) -> None:
+    """Raise `BadValue` if the scheme does not have an extension."""
+    if has_extensions(scheme):
+        return
+    for name in names:
+        raise BadValue(f"{name} is an extension of creek: the scheme {scheme} does not have it")
 
 
 def enabled_extensions(scheme: str, settings: Any) -> tuple[str, ...]:

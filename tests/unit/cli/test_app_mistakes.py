@@ -63,6 +63,9 @@ ERRORS = {
     ),
     "simulate --workload tpcc --seed -1": "seed is -1: it must be at least 0",
     "simulate --warehouses 5": "--warehouses applies to TPC-C only: add --workload tpcc",
+    "simulate --scheme smr --extensions all": (
+        "estimates is an extension of creek: the scheme smr does not have it"
+    ),
     "simulate --replay 1 --workload tpcc": "--replay defines the scenario: omit --workload",
     "bench kv --duration 0s": "--duration is 0s: it must be between 100ms and 1h",
     "bench kv --load nan": "nan is not a finite number of calls per second",

@@ -79,6 +79,16 @@ def test_equal_seeds_give_equal_runs_and_other_seeds_other_runs(
     assert first["trace_hash"] != other["trace_hash"]
 
 
+def test_a_checked_run_has_the_chosen_extensions(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--scheme", "creek", "--duration", "100ms")
+    paper = simulate(capsys, *arguments)
+    extended = simulate(capsys, *arguments, "--extensions", "fast_path,estimates")
+
+    assert (paper["extensions"], extended["extensions"]) == ([], ["estimates", "fast_path"])
+    assert extended["trace_hash"] != paper["trace_hash"]
+    assert {each["verdict"] for each in extended["verdicts"]} <= {"ok", "unknown"}
+
+
 def test_the_trace_hash_does_not_depend_on_the_hash_seed_of_python() -> None:
     hashes = set()
     for hash_seed in ("1", "2"):

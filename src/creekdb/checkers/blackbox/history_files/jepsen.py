@@ -56,6 +56,7 @@ def decode_event(line: str) -> JepsenEvent | None:
         fields: Any = {**logged.groupdict(), "value": read_edn(logged["value"])}
         if not fields["process"].isdecimal():
             return None
+        _check_type(fields["type"])
         return JepsenEvent(int(fields.pop("process")), **fields, is_compared=True)
     if line.startswith("INFO"):
         return None
@@ -74,8 +75,7 @@ def _event(fields: Any) -> JepsenEvent | None:
         raise BadValue("not an event: it needs 'process', 'type' and 'f'")
     if type(fields["process"]) is not int:
         return None  # the nemesis
-    if fields["type"] not in ("invoke", *_STATUSES):
-        raise BadValue(f"unknown type '{fields['type']}': expected invoke, ok, fail or info")
+    _check_type(fields["type"])
     time = fields.get("time")
     return JepsenEvent(
         fields["process"],
@@ -85,6 +85,11 @@ def _event(fields: Any) -> JepsenEvent | None:
         decode_value(fields.get("key"), "key"),
         time if type(time) is int else None,
     )
+
+
+def _check_type(type: Any) -> None:
+    if type not in ("invoke", *_STATUSES):
+        raise BadValue(f"unknown type '{type}': expected invoke, ok, fail or info")
 
 
 class EventPairing:

@@ -34,7 +34,7 @@ def read_calls(path: Path, model: Model | None = None) -> tuple[ObservedCall, ..
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
                 _add_line(line.decode().strip(), calls, pairing, model)
-            except (BadValue, UnicodeDecodeError) as error:
+            except (BadValue, *DECODE_ERRORS) as error:
                 raise UsageError(f"{path}, line {number}: {error}") from error
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error

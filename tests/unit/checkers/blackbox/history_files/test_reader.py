@@ -114,5 +114,9 @@ def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
     path.write_text("\n")
     with pytest.raises(UsageError, match="contains no calls"):
         read_calls(path)
+    for text in ("[" * 100_000, "9" * 5_000, "INFO  jepsen.util - 1\t:done\t:read\tnil"):
+        path.write_text(f"INFO  other\n{text}")
+        with pytest.raises(UsageError, match=r"calls.jsonl, line 2"):
+            read_calls(path)
     with pytest.raises(StorageFault, match="cannot read"):
         read_calls(tmp_path / "missing")

@@ -15,6 +15,7 @@ from random import Random
 from types import FrameType
 from typing import Final
 
+from tests.fuzzing.feeds import check_random_feed_damage
 from tests.fuzzing.journals import check_random_damage
 from tests.fuzzing.mutations import random_damage
 from tests.fuzzing.replicas import check_replica
@@ -29,7 +30,12 @@ def _checks() -> dict[str, Callable[[Random], None]]:
     checks: dict[str, Callable[[Random], None]] = {
         name: partial(_check_target, target) for name, target in targets().items()
     }
-    return {**checks, "journal": check_random_damage, "replica": check_replica}
+    return {
+        **checks,
+        "journal": check_random_damage,
+        "change-feed": check_random_feed_damage,
+        "replica": check_replica,
+    }
 
 
 def _check_target(target: Target, random: Random) -> None:

@@ -41,6 +41,8 @@ from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.server.backup.format import BackupHeader, encode_backup
 from creekdb.sql.table_rows import KeyPart, TableColumn
 from creekdb.wire import messages as wire
+from creekdb.wire.changes import Change
+from creekdb.wire.pieces import Piece
 from creekdb.wire.reject_reason import RejectReason
 
 _BALLOT: Final = Ballot(3, 1)
@@ -130,6 +132,21 @@ FEED_SERVER_MESSAGES: Final[tuple[wire.ServerMessage, ...]] = (
     wire.ChangesRejected(1, RejectReason.CHANGES_EXPIRED, "gone", 3, 8),
     wire.SnapshotOpened(1, "id", "creek:1", 8, 100, ("a", ("b", 1)), _TABLE),
     wire.SnapshotPage(2, (("a", 1), (("b", 1), "x")), ("c",)),
+)
+_PIECE: Final = Piece(2, 5, 7, b"ab")
+PIECE_PEER_MESSAGES: Final[tuple[wire.PeerMessage, ...]] = (
+    wire.FeedFramesRequest(1, 2, 9, 100, 2),
+    wire.FeedFrames(1, 5, 10**15, ((2, 5, b""),), _PIECE),
+)
+PIECE_CLIENT_MESSAGES: Final[tuple[wire.ClientMessage, ...]] = (
+    wire.ChangesRequest(1, 5, "creek:1", None, 100, "", "", -1, 2),
+)
+PIECE_SERVER_MESSAGES: Final[tuple[wire.ServerMessage, ...]] = (
+    wire.ChangesPart(1, "creek:1", 5, 7, 8, (), None, None, _PIECE),
+)
+CHANGES: Final = (
+    Change(5, Dot(0, 1), 9, "put", ("a", {"b": 1}), True, False, 1, None, (("a", 1),), ("b",)),
+    Change(6, Dot(1, 2), 9, "get", (), False, None, None, "e", (), (), ((("b", 1), 2.5),), "c", 3),
 )
 RECORDS: Final[tuple[Record, ...]] = (
     Received(_WEAK),

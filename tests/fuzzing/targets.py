@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from creekdb.checkers.blackbox.history_files.reader import read_calls
+from creekdb.checkers.blackbox.observations import ObservedCall
 from creekdb.driver.snapshot_parts import SnapshotAssembler, snapshot_payloads
 from creekdb.errors import MalformedMessage, StorageFault, UsageError
 from creekdb.execution.base_state import EmptyBase
@@ -39,11 +41,18 @@ from creekdb.history.records import Dot, RbCast, ResponseKind, SchemeGuarantees,
 from creekdb.history.run_directory import CONFIG_FILE, HISTORY_FILE
 from creekdb.protocol.checkpoint.replay import RecoveredState, replay_records
 from creekdb.protocol.checkpoint.stream import ArrayEncoder, EncodedSnapshot
+from creekdb.protocol.membership.rollback_detection import (
+    DirectoryHistory,
+    ReplicaStart,
+    ReportedState,
+    Sighting,
+)
 from creekdb.protocol.messages import Checkpoint, Snapshot, decode_message, decode_record
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
 from creekdb.server.backup.format import read_checkpoint, read_header, read_requests
 from creekdb.server.membership.join_ticket import JoinTicket, read_ticket, write_ticket
+from creekdb.server.membership.rollback_guard import DirectoryEvidence
 from creekdb.server.runtime.config import ServerConfig, read_config
 from creekdb.server.storage.data_dir import DataDirOwner, read_json_file, write_json_file
 from creekdb.server.storage.segments import (
@@ -54,6 +63,7 @@ from creekdb.server.storage.segments import (
     segment_file_name,
 )
 from creekdb.wire import messages as wire
+from creekdb.wire.changes import decode_changes, encode_changes
 from creekdb.wire.dev_control import DevControl, decode_dev_control, encode_dev_control
 from tests.fuzzing import samples
 from tests.unit.checkers.history_builder import HistoryBuilder
@@ -104,6 +114,12 @@ def _message_target(
             assert samples.encode(decode(encoded)) == encoded
 
     return Target(name, tuple(map(samples.encode, messages)), check)
+
+
+def _check_changes(data: bytes) -> None:
+    with suppress(MalformedMessage):
+        encoded = encode_changes(decode_changes(data))
+        assert encode_changes(decode_changes(encoded)) == encoded
 
 
 def _check_frames(data: bytes) -> None:
@@ -253,13 +269,53 @@ def _check_owner(data: bytes) -> None:
         assert isinstance(read_json_file(path, DataDirOwner), DataDirOwner)
 
 
+EVIDENCE: Final = DirectoryEvidence(
+    history=DirectoryHistory(4, (ReplicaStart(1, 4, True, ReportedState(5, 6)),)),
+    sightings=(
+        Sighting(1, DirectoryHistory(7, (ReplicaStart(2, 8, False, ReportedState(1, 2)),)), None),
+    ),
+)
+
+
+def _check_evidence(data: bytes) -> None:
+    path = scratch_directory() / "fuzzed-evidence.json"
+    overwrite(path, data)
+    with suppress(StorageFault):
+        evidence = read_json_file(path, DirectoryEvidence)
+        assert isinstance(evidence, DirectoryEvidence)
+        assert evidence.history.last in evidence.history.starts
+
+
+CALLS: Final = (
+    b'{"client": "a", "operation": "put", "arguments": ["x", {"$bytes": "YQ=="}], '
+    b'"invoked_us": 0, "responded_us": 7, "value": null}\n'
+    b'{"client": 1, "operation": "get", "invoked_us": 1, "final": {"responded_us": 9}}\n'
+)
+EVENTS: Final = (
+    b"{:process 0, :type :invoke, :f :cas, :value [1 nil], :time 5}\n"
+    b'{:process 0, :type :ok, :f :cas, :value #{"a" 2.5}}\n'
+)
+EVENT_LOG: Final = (
+    b"INFO  jepsen.util - 1\t:invoke\t:cas\t[3 4]\nINFO  jepsen.util - 1\t:ok\t:cas\t3\n"
+)
+
+
+def _check_calls(data: bytes) -> None:
+    path = scratch_directory() / "fuzzed-calls"
+    overwrite(path, data)
+    with suppress(UsageError):
+        assert all(isinstance(each, ObservedCall) for each in read_calls(path))
+
+
 @cache
-def _json_samples() -> tuple[bytes, bytes]:
+def _json_samples() -> tuple[bytes, ...]:
     directory = scratch_directory() / "json"
     directory.mkdir()
     write_ticket(TICKET, directory)
     write_json_file(directory / "owner.json", OWNER)
-    return (directory / "member.json").read_bytes(), (directory / "owner.json").read_bytes()
+    write_json_file(directory / "evidence.json", EVIDENCE)
+    names = ("member.json", "owner.json", "evidence.json")
+    return tuple([(directory / name).read_bytes() for name in names])
 
 
 CONFIG_FILE_TEXT: Final = """\
@@ -365,7 +421,7 @@ def _check_recording(data: bytes) -> None:
 @cache
 def targets() -> dict[str, Target]:
     """Return all decoders by name."""
-    ticket, owner = _json_samples()
+    ticket, owner, evidence = _json_samples()
     dev_control = DevControl(control="http://h", secret="s", pages={0: "http://p"}, cut=(1,))
     all_targets = (
         _message_target("peer-hello", wire.decode_peer_hello, samples.PEER_HELLOS),
@@ -379,6 +435,16 @@ def targets() -> dict[str, Target]:
         _message_target(
             "feed-server-message", wire.decode_server_message, samples.FEED_SERVER_MESSAGES
         ),
+        _message_target(
+            "piece-peer-message", wire.decode_peer_message, samples.PIECE_PEER_MESSAGES
+        ),
+        _message_target(
+            "piece-client-message", wire.decode_client_message, samples.PIECE_CLIENT_MESSAGES
+        ),
+        _message_target(
+            "piece-server-message", wire.decode_server_message, samples.PIECE_SERVER_MESSAGES
+        ),
+        Target("changes", (encode_changes(samples.CHANGES),), _check_changes),
         _message_target("protocol-message", decode_message, samples.PROTOCOL_MESSAGES),
         _message_target("record", decode_record, samples.RECORDS),
         Target(
@@ -391,6 +457,8 @@ def targets() -> dict[str, Target]:
         Target("sealed-group", tuple(map(samples.encode, samples.RECORDS)), _check_sealed_group),
         Target("join-ticket", (ticket,), _check_ticket),
         Target("data-dir-owner", (owner,), _check_owner),
+        Target("evidence", (evidence,), _check_evidence),
+        Target("calls", (CALLS, EVENTS, EVENT_LOG), _check_calls),
         Target("config", (CONFIG_FILE_TEXT.encode(),), _check_config),
         Target("run-history", (run_directory()[2],), _check_run_history),
         Target(

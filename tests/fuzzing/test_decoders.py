@@ -76,7 +76,9 @@ def test_misshapen_histories_obey_the_rule() -> None:
         target.check(samples.encode(variant))
 
 
-@pytest.mark.parametrize("name", ["join-ticket", "data-dir-owner", "dev-control", "run-config"])
+@pytest.mark.parametrize(
+    "name", ["join-ticket", "data-dir-owner", "evidence", "dev-control", "run-config"]
+)
 def test_every_misshapen_file_obeys_the_rule(name: str) -> None:
     target = targets()[name]
     for sample in target.samples:

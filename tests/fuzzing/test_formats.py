@@ -36,6 +36,9 @@ MESSAGES: Final = {
     "feed-peer-message": (wire.decode_peer_message, samples.FEED_PEER_MESSAGES),
     "feed-client-message": (wire.decode_client_message, samples.FEED_CLIENT_MESSAGES),
     "feed-server-message": (wire.decode_server_message, samples.FEED_SERVER_MESSAGES),
+    "piece-peer-message": (wire.decode_peer_message, samples.PIECE_PEER_MESSAGES),
+    "piece-client-message": (wire.decode_client_message, samples.PIECE_CLIENT_MESSAGES),
+    "piece-server-message": (wire.decode_server_message, samples.PIECE_SERVER_MESSAGES),
     "protocol-message": (decode_message, samples.PROTOCOL_MESSAGES),
     "record": (decode_record, samples.RECORDS),
 }

@@ -45,6 +45,7 @@ def test_creek_up_starts_supervises_and_stops_a_cluster(
         assert main(["call", "get", "lamp", "--strong", "--at", addresses[1]]) == 0
         assert capsys.readouterr().out == "null  (final), executed put('lamp', 3)\n3  (stable)\n"
         assert main(["call", "gett", "lamp", "--at", addresses[0]]) == 2
+        assert main(["sql", "-c", "SELECT 1", "--at", addresses[0]]) == 2
         assert "did you mean 'get'?" in capsys.readouterr().err
         assert (
             main(["call", "within", "3", "--at", addresses[0]]) == 2

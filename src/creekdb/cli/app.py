@@ -101,9 +101,9 @@ def command(context: click.Context) -> None:
 
     \b
     Exit codes:
-      0  success                            2  usage error
-      1  violation found, or call failed    3  file or disk error
-      5  success that became an error       ('creek call --final')
+      0  success                            3  file or disk error
+      1  violation found, or call failed    4  check or search without a verdict
+      2  usage error                        5  success that became an error (creek call --final)
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

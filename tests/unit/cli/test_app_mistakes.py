@@ -18,6 +18,8 @@ ERRORS = {
     "fuzz --scheme best": "unknown scheme 'best': expected one of basic",
     "simulate --colour": "No such option '--colour'",
     "call put lamp -1": "No such option '-1'. Write '--' before a negative number.",
+    "member add nowhere --data new": "'nowhere' is not an address: write HOST:PORT",
+    "member replace 1 nowhere --data new": "'nowhere' is not an address: write HOST:PORT",
     "dream": "No such command 'dream'",
     "simulate loud": "unexpected extra argument (loud)",
     "simulate --replicas 0": "0 is not in the range 1<=x<=99",

@@ -19,6 +19,7 @@ from creekdb.client import Database, NotDone, OperationFailed, Unknown
 from creekdb.client.errors import CallFailed
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.membership.join_ticket import make_data_dir, make_ticket, write_ticket
+from creekdb.wire.addresses import parse_address
 from creekdb.wire.reject_reason import RejectReason
 
 TIMEOUT_S = 30.0
@@ -86,6 +87,7 @@ def add(
     Example:
       creek member add 127.0.0.1:7203 --data data/3
     """
+    parse_address(address)  # before the data directory is created
     make_data_dir(data)
 
     _run_on_cluster(partial(add_member, address=address, data=data), target, as_json)
@@ -121,6 +123,7 @@ def replace(
     Example:
       creek member replace 1 127.0.0.1:7203 --data data/3
     """
+    parse_address(address)  # before the data directory is created
     make_data_dir(data)
 
     async def action(db: Database) -> dict[str, Any]:

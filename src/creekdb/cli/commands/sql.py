@@ -13,6 +13,7 @@ from creekdb.cli.sql_shell import SqlRunner, SqlShell
 from creekdb.cli.sql_text import split_statements
 from creekdb.cli.target import ClusterTarget
 from creekdb.dbapi import Connection, Error, connect
+from creekdb.errors import UsageError
 
 
 @click.command(short_help="Query and change tables with SQL.")
@@ -58,6 +59,8 @@ def sql(
         finally:
             connection.close()
     except Error as error:
+        if isinstance(error.__cause__, UsageError):
+            raise UsageError(str(error)) from error
         raise CommandFailed(f"{error} [{error.sqlstate}]") from error
     return SUCCESS
 

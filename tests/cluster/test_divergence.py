@@ -8,6 +8,8 @@ import pytest
 
 from creekdb.client import NotDone, Unknown
 from creekdb.errors import NotDeterministic
+from creekdb.execution.python_runtime import build_kind
+from creekdb.server.runtime import server as server_module
 from creekdb.server.runtime.server import Server
 from creekdb.torture.processes import ReplicaProcesses
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
@@ -115,3 +117,17 @@ async def test_an_operation_that_depends_on_its_process_stops_all_replicas(tmp_p
                 output = (tmp_path / f"{replica}.out").read_text()
                 assert "not deterministic" in output
                 assert "tax" in output
+
+
+async def test_replicas_report_another_kind_of_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = InProcessCluster(tmp_path, 3)
+    await cluster.start(0, 1)
+    monkeypatch.setattr(server_module, "build_kind", lambda: "another")
+    await cluster.start(2)
+    await cluster.until_connected()
+    reported = [each.status()["differing_builds"] for each in cluster.servers.values()]
+    await cluster.stop()
+    assert reported[:2] == [{"2": "another"}] * 2
+    assert reported[2] == {"0": build_kind(), "1": build_kind()}

@@ -65,6 +65,7 @@ class EventName(StrEnum):
     OPERATION_RAISED = "operation.raised"
     OPERATIONS_DIFFER = "operations.differ"
     OPERATIONS_EQUAL = "operations.equal"
+    BUILDS_DIFFER = "builds.differ"
     HTTP_STARTED = "http.started"
 
 

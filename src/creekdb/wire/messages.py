@@ -70,6 +70,9 @@ APPLICATION_BYTES_FEATURE: Final = "application_bytes"
 """Feature of a replica that executes applications of a bounded number of bytes
 (`creekdb.wire.sink_ledgers`)."""
 
+BUILD_PREFIX: Final = "build "
+"""Start of the feature that names the kind of build of a replica: compiled or interpreted."""
+
 OperationArity: TypeAlias = tuple[str, int, int | None]
 """Name of an operation, and the minimum and maximum number of arguments. None means no maximum."""
 

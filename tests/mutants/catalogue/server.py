@@ -290,4 +290,12 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "self.counts[bisect_left(self.bounds, value)] += 1",
         "self.counts[bisect_left(self.bounds, value + 1e-12)] += 1",
     ),
+    tested(
+        "replica_reports_no_other_build",
+        "a peer with another kind of build is reported",
+        "tests/cluster/test_divergence.py::test_replicas_report_another_kind_of_build",
+        "server/observability/status.py",
+        "if build is not None and build != own",
+        "if build == own",
+    ),
 )

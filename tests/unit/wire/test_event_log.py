@@ -128,6 +128,17 @@ def test_operations_with_other_code_are_logged_at_their_begin_and_end() -> None:
     assert take_event_names(stream) == []
 
 
+def test_another_kind_of_build_is_logged_once() -> None:
+    events, stream = configured_log("json")
+    logger = StateChangeLogger(events, 3)
+    logger.check(1, [0, 1], {}, MEMBERS)
+    take_event_names(stream)
+    for _ in range(2):
+        logger.check(1, [0, 1], {}, MEMBERS, {}, {"0": "compiled"})
+    line = json.loads(stream.getvalue())
+    assert (line["event"], line["peer"], line["build"]) == ("builds.differ", 0, "compiled")
+
+
 class Clock:
     now_s = 0.0
 

@@ -152,6 +152,11 @@ def _print_warnings(statuses: list[dict[str, Any]]) -> None:
                 f"{name} has other code than replica {peer} for {', '.join(names)}; "
                 "restart one of them with the module of the other"
             )
+        for peer, build in each.get("differing_builds", {}).items():
+            click.echo(
+                f"replica {peer} runs {build}, unlike {name}; "
+                "install the same kind of wheel on all replicas"
+            )
         if rejections := _lasting_rejections(each):
             reasons = ", ".join(f"{count} × {reason}" for reason, count in rejections.items())
             click.echo(f"{name} rejected or dropped: {reasons}")

@@ -119,6 +119,8 @@ def state_text(status: Mapping[str, Any]) -> str:
         return f"conflicts with {','.join(conflicts)}"
     if differing := status.get("differing_operations"):
         return f"other code than {','.join(differing)}"
+    if builds := status.get("differing_builds"):
+        return f"other build than {','.join(builds)}"
     reachable = len(status["connected"]) + 1
     return "up" if 2 * reachable > len(status["members"]) else "no majority"
 

@@ -41,6 +41,7 @@ from creekdb.wire.deduplication import (
 )
 from creekdb.wire.messages import (
     BATCH_FEATURE,
+    BUILD_PREFIX,
     HELLO_FRAME_BYTES_MAX,
     STAGING_FEATURE,
     OperationArity,
@@ -172,6 +173,13 @@ class Capabilities:
 
     def record_features(self, replica: int, features: Iterable[str]) -> None:
         self._features[replica] = frozenset(features)
+
+    def build_of(self, replica: int) -> str | None:
+        """Return the kind of build that a replica has advertised, or None."""
+        for feature in self._features.get(replica, ()):
+            if feature.startswith(BUILD_PREFIX):
+                return feature.removeprefix(BUILD_PREFIX)
+        return None
 
     def is_supported(self, feature: str, replicas: Iterable[int]) -> bool:
         """True if all these replicas have advertised the feature. An unknown replica has not."""

@@ -62,6 +62,14 @@ class ReplicaSources(NamedTuple):
         connected = self.peers.connected_members()
         return {str(peer): list(differing[peer]) for peer in connected if peer in differing}
 
+    def differing_builds(self) -> dict[str, str]:
+        """Return the kind of build of each connected peer with another one than this replica."""
+        own = self.capabilities.build_of(self.config.replica)
+        builds = {each: self.capabilities.build_of(each) for each in self.peers.connected_members()}
+        return {
+            str(peer): build for peer, build in builds.items() if build is not None and build != own
+        }
+
     def lag_instances(self) -> int:
         """Return how many instances this replica lags behind the most advanced one."""
         progress = self.driver.replica.view.stable_instances()
@@ -102,6 +110,7 @@ class ReplicaSources(NamedTuple):
             "why_closed": self.dispatcher.blocked_reason(),
             "digests": self.divergence.status(),
             "differing_operations": self.differing_operations(),
+            "differing_builds": self.differing_builds(),
             "conflicts": {str(each): text for each, text in self.conflicts().items()},
             "failure": None if failure is None else str(failure),
         }
@@ -143,6 +152,8 @@ class StateChangeLogger:
         self._rejection_pause = 0
         self._checks_without_majority = 0
         self._differing: dict[str, list[str]] = {}
+        self._builds: dict[str, str] = {}
+        """Reported builds of peers that differ."""
 
     def check(
         self,
@@ -151,11 +162,13 @@ class StateChangeLogger:
         rejections: Mapping[str, int],
         configuration: Configuration,
         differing_operations: Mapping[str, list[str]] = MappingProxyType({}),
+        differing_builds: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Log the changes since the last check. Call this at a fixed interval."""
         self._check_leader(leader)
         self._check_peers(set(connected))
         self._check_operations(differing_operations)
+        self._check_builds(differing_builds)
         self._check_rejections(Counter(rejections))
         self._check_majority(configuration)
         self._event_log.flush_suppressed()
@@ -201,6 +214,19 @@ class StateChangeLogger:
                     f"replica {peer} has the same code for all operations again",
                     peer=int(peer),
                 )
+
+    def _check_builds(self, differing: Mapping[str, str]) -> None:
+        """Log the connected peers that begin to run another kind of build."""
+        for peer, build in differing.items():
+            if peer not in self._builds:
+                self._event_log.warning(
+                    EventName.BUILDS_DIFFER,
+                    f"replica {peer} runs {build}, unlike this replica; operations that recurse to "
+                    "the limit may diverge; install the same kind of wheel on all replicas",
+                    peer=int(peer),
+                    build=build,
+                )
+        self._builds = dict(differing)
 
     def _check_rejections(self, rejections: Counter[str]) -> None:
         self._rejection_pause = max(0, self._rejection_pause - 1)

@@ -15,6 +15,7 @@ import msgspec
 from creekdb.errors import DuplicateReplica, MissingOperation, StorageFault
 from creekdb.execution.datatype import DataType
 from creekdb.execution.operation_errors import ErrorTraces
+from creekdb.execution.python_runtime import build_kind
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Record
@@ -87,6 +88,7 @@ from creekdb.wire.event_log import EventLog, EventName, configure_logging
 from creekdb.wire.messages import (
     APPLICATION_BYTES_FEATURE,
     BATCH_FEATURE,
+    BUILD_PREFIX,
     CHANGES_FEATURE,
     IDENTITY_FEATURE,
     OLDEST_WIRE_VERSION,
@@ -397,6 +399,7 @@ class Server:
                 STAGING_FEATURE,
                 APPLICATION_BYTES_FEATURE,
                 *([CHANGES_FEATURE] if config.keeps_changes else ()),
+                f"{BUILD_PREFIX}{build_kind()}",
             ),
             code_digests=capabilities.code_digests(),
         )
@@ -677,6 +680,7 @@ class Server:
                 self.sources.rejections_by_reason(),
                 self.membership.configuration,
                 self.sources.differing_operations(),
+                self.sources.differing_builds(),
             )
 
 

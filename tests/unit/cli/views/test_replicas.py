@@ -81,6 +81,8 @@ def test_a_replica_without_a_majority_is_not_up() -> None:
     assert state_text({**fields, "connected": []}) == "no majority"
     other_code = {**fields, "connected": [1], "differing_operations": {"1": ["buy"]}}
     assert state_text(other_code) == "other code than 1"
+    other_build = {**fields, "connected": [1], "differing_builds": {"1": "compiled"}}
+    assert state_text(other_build) == "other build than 1"
     conflicts = {"1": "a reason", "2": "another"}
     assert state_text({**fields, "connected": [], "conflicts": conflicts}) == "conflicts with 1,2"
     assert state_text({**fields, "connected": [], "disk": "no space"}) == "no space"

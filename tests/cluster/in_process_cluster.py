@@ -107,10 +107,19 @@ class InProcessCluster:
                 await asyncio.sleep(0.01)
 
     async def until_quiescent(self) -> None:
-        """Wait until all replicas have committed the same length and nothing is tentative."""
+        """Wait until all replicas have committed the same length and nothing is tentative.
+
+        A cluster that keeps changes has committed its identity then.
+        """
         async with asyncio.timeout(TIMEOUT_S):
-            while not is_quiescent([server.status() for server in self.servers.values()]):
+            while not self._is_quiescent():
                 await asyncio.sleep(0.01)
+
+    def _is_quiescent(self) -> bool:
+        servers = self.servers.values()
+        return is_quiescent([server.status() for server in servers]) and all(
+            server.changes is None or server.cluster_identity() for server in servers
+        )
 
 
 @asynccontextmanager

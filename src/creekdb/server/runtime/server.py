@@ -237,7 +237,7 @@ class Server:
                 BackupSessions(capture, self.task_supervisor.spawn, chunk_bytes),
                 ChangeReaders(
                     self.changes,
-                    self._cluster_identity,
+                    self.cluster_identity,
                     self.task_supervisor.spawn,
                     tables,
                     None if self.changes is None else TentativeView(self.driver, self.changes),
@@ -246,7 +246,7 @@ class Server:
                 ),
                 LeasedSnapshots(
                     self.driver,
-                    self._cluster_identity,
+                    self.cluster_identity,
                     partial(wait_until_durable, self.journal, timeout_s),
                     self.task_supervisor.spawn,
                     tables,
@@ -341,7 +341,7 @@ class Server:
         )
         return GapFiller(self.changes, ports)
 
-    def _cluster_identity(self) -> str | None:
+    def cluster_identity(self) -> str | None:
         """Return the identity for positions in the feed. A recorded run contains only calls of
         clients, so no identity is chosen there, and the name must do."""
         return self.config.cluster if self.config.record else self._identity.read()

@@ -5,6 +5,7 @@ import pytest
 from creekdb.protocol.extensions import extension_switches
 from creekdb.simulation.fuzz.campaign import Overrides, run_seed
 
+NO_EXTENSIONS = Overrides(switches=extension_switches("none"))
 LATE_CONTEXTS = Overrides(switches=extension_switches("late_contexts"))
 FAST_PATH = Overrides(switches=extension_switches("fast_path"))
 ALL_EXTENSIONS = Overrides(switches=extension_switches("all"))
@@ -28,6 +29,7 @@ REGRESSIONS = [
     ("smr", 764, "a checker rejected a promise with a vote recovered from disk after a crash"),
 ]
 OVERRIDDEN_REGRESSIONS = [
+    (NO_EXTENSIONS, 42860, "readers of a sum were missed after its last addition had moved"),
     (FAST_PATH, 2388, "a checker took a strong request for the lost weak one with its number"),
     (ALL_EXTENSIONS, 40655, "a checker applied a cut to a lost delivery of another request"),
     (LATE_CONTEXTS, 48574, "a checker applied a cut to a delivery on a vote that a crash lost"),

@@ -17,6 +17,7 @@ DATATYPE = "execution/datatype.py"
 DATATYPE_TESTS = "tests/unit/execution/test_datatype.py"
 CHAIN = "execution/mvcc/version_chain.py"
 CHAIN_TESTS = "tests/unit/execution/mvcc/test_version_chain.py"
+ADDITIONS_TESTS = "tests/unit/execution/mvcc/test_version_store_additions.py"
 
 ESTIMATES = "execution/mvcc/estimates.py"
 ESTIMATE_TESTS = "tests/unit/execution/mvcc/test_estimates.py"
@@ -232,6 +233,17 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         CHAIN,
         "        self._suspect_deltas(index + 1, suspects)\n        return index == self.spare",
         "        return index == self.spare",
+    ),
+    tested(
+        "chain_forgets_sums_of_moved_additions",
+        "an addition that moves past no other version keeps the sum that leads to its readers",
+        ADDITIONS_TESTS,
+        CHAIN,
+        "            self._suspect_readers(versions[new_index - 1], position, suspects)\n",
+        (
+            "            self._suspect_readers(versions[new_index - 1], position, suspects)\n"
+            "        version.running_total = None\n"
+        ),
     ),
     tested(
         "request_awaits_later_requests",

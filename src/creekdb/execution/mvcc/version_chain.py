@@ -129,11 +129,11 @@ class VersionChain:
             if self._insert_at(new_index, version) < new_index:
                 new_index, follower = new_index - 1, old_index
             self._suspect_readers(version, (), suspects)
+            version.running_total = None
             self._suspect_deltas(follower, suspects)
+            self._suspect_deltas(new_index + 1, suspects)
         if new_index > self.spare_count:
             self._suspect_readers(versions[new_index - 1], position, suspects)
-        version.running_total = None
-        self._suspect_deltas(new_index + 1, suspects)
         return new_index == self.spare_count
 
     def stabilise(self, version: Version) -> None:

@@ -57,6 +57,20 @@ def test_a_late_addition_rolls_back_the_readers_of_its_sums() -> None:
     assert fixture.response(late) == (7,)
 
 
+def test_a_late_addition_rolls_back_the_readers_of_a_sum_that_has_moved() -> None:
+    fixture = StoreFixture()
+    fixture.execute(30, ("get", "m"))
+    adder = fixture.execute(40, ("add", "n", 1))
+    reader = fixture.execute(50, ("get", "n"))
+    fixture.store.move(adder, (20,))  # no other version of the register lies between
+
+    fixture.execute(10, ("add", "n", 5))
+
+    assert fixture.rolled_back() == [reader]
+    fixture.reexecute(reader)
+    assert fixture.response(reader) == (6,)
+
+
 def test_an_addition_of_zero_keeps_the_readers_of_the_sum() -> None:
     fixture = StoreFixture()
     fixture.execute(10, ("add", "n", 1))

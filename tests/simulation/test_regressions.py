@@ -33,6 +33,7 @@ OVERRIDDEN_REGRESSIONS = [
     (FAST_PATH, 2388, "a checker took a strong request for the lost weak one with its number"),
     (ALL_EXTENSIONS, 40655, "a checker applied a cut to a lost delivery of another request"),
     (LATE_CONTEXTS, 48574, "a checker applied a cut to a delivery on a vote that a crash lost"),
+    (LATE_CONTEXTS, 41028, "a checker required a strong request that a checkpoint had omitted"),
     (SQL, 0, "a checker repeated a local read at the time of its call, not that of its replica"),
 ]
 

@@ -482,9 +482,17 @@ class ReceivedRequests:
         return self.context.first_missing(request.context)
 
     def first_missing_up_to(self, replica: int, event: int) -> Dot | None:
-        """Return the first request of an origin, up to an event, that was not received, or None.
-        A cut names all weak requests up to its event, and they are received in issue order."""
-        return self._ids.first_missing(Dots({replica: (1, event + 1)}))
+        """Return the first weak request of an origin, up to an event, that was not received, or
+        None.
+
+        A cut names all weak requests up to its event. Requests are received in issue order, but a
+        checkpoint may contain a weak request and omit an earlier strong one.
+        """
+        for dot in self._ids.missing(Dots({replica: (1, event + 1)})):
+            request = self._run.request(dot)
+            if request is None or not request.strong:
+                return dot
+        return None
 
     def first_missing_of_cut(self, cut: dict[int, int]) -> Dot | None:
         missing = (self.first_missing_up_to(*each) for each in cut.items())

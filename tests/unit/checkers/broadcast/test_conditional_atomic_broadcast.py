@@ -3,6 +3,7 @@ from msgspec.structs import replace
 from creekdb.checkers.broadcast.conditional_atomic_broadcast import check
 from creekdb.history import (
     CabDelivered,
+    CheckpointInstalled,
     Committed,
     Dot,
     Dots,
@@ -304,3 +305,18 @@ def test_a_delivery_ahead_of_its_cut_is_illegal() -> None:
     assert_ok(check, builder.history(quiescent=False))
     history = with_event(builder.history(quiescent=False), 2, RbDelivered(Dot(1, 1)), None)
     assert_illegal(check, history, f"{strong} was CAB-delivered without 1.1 of its cut")
+
+
+def test_a_cut_omits_strong_requests_that_a_checkpoint_lacks() -> None:
+    builder = HistoryBuilder()
+    builder.invoke_strong(0, "append", "pending")
+    weak = builder.invoke_weak(0, "append", "covered")
+    strong = builder.invoke_strong(1, "get_all")
+    builder.log(2, CheckpointInstalled(0, 1, DotSet([weak]).freeze()))
+    for dot in (Dot(0, 1), weak):
+        builder.rb_deliver(dot, 1)
+    builder.rb_deliver(strong)
+    builder.decide(weak, strong)
+    builder.cab_deliver(2)
+
+    assert_ok(check, builder.history(quiescent=False))

@@ -16,7 +16,9 @@ from creekdb.pipeline.spark.session import spark_session
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if "spark" in getattr(item, "fixturenames", ()) and (
+            item.get_closest_marker("xdist_group") is None
+        ):
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from creekdb.errors import UsageError
 from creekdb.pipeline.spark import java, session
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark processes")
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ def blocks(page: str, language: str) -> list[str]:
     return [content for name, content in found if name == language]
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("spark processes")
 def test_an_added_scheme_is_fuzzed_and_drawn(tmp_path: Path) -> None:
     (code,), (grid,) = (
         blocks("add-your-own-scheme.md", "python"),

@@ -1,7 +1,9 @@
 """`format("creek")` on a live cluster: batches, streams, restarts, and the loss of a replica."""
 
+import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from creekdb.cli import main
 from creekdb.client import BlockingDatabase, connect
 from creekdb.load.local_cluster import LocalCluster
 from tests.docs.pages import files
@@ -117,7 +120,9 @@ def test_mistakes_are_one_line_that_names_the_option(
         read(spark, cluster, servrs="x")
     assert "unknown option of a batch read 'servrs'" in last_line(raised.value)
     with pytest.raises(StreamingQueryException) as failed:
-        follow(spark, cluster, tmp_path, startingIndex=10**9)
+        follow(
+            spark, cluster, tmp_path, servers=cluster.addresses[0], startingIndex=10**9, timeout=1
+        )
     assert "option startingIndex is '1000000000': change 1000000000 does not exist yet" in (
         last_line(failed.value)
     )
@@ -151,6 +156,41 @@ def test_the_page_works_as_written(
         run_program(adapted["write.py"])
     with connect(servers(cluster)) as db:
         assert (db.strong.get("tea"), db.strong.get("ink")) == (2, 3)
+
+
+def test_a_watch_and_an_audit_follow_the_cluster(
+    spark: SparkSession,
+    cluster: LocalCluster,
+    db: BlockingDatabase,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The history has a batch, rows of a sink, and the loss of a replica."""
+    monkeypatch.setattr(
+        "creekdb.pipeline.spark.session.starting_session", lambda *_: nullcontext(lambda: spark)
+    )
+    db.batch([("put", f"audited-{number}", number) for number in range(3)])
+    asyncio.run(apply_rows(cluster))
+    changes = sum(1 for _ in db.changes("earliest", follow=False))
+    watch, audit = tmp_path / "watch", tmp_path / "audit"
+    following = ["--servers", servers(cluster), "--for", "1s"]
+
+    assert main(["pipeline", "watch", *following, "--out", str(watch)]) == 0
+    assert f"{changes} changes in {watch}; the page is" in capsys.readouterr().out
+    assert "refresh" not in (watch / "watch.html").read_text().partition("<title>")[0]
+    assert main(["pipeline", "verify", *following, "--datatype", "kv", str(audit)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines[:-1]} == {"ok"}
+    assert lines[-1].startswith(f"{changes} changes checked")
+    assert lines[-1].endswith(": no violation")
+
+
+async def apply_rows(cluster: LocalCluster) -> None:
+    async with connect(servers(cluster)) as db:
+        sink = db.sink("audited")
+        staged = await sink.stage("increment", [("audited", 1), ("audited", 2)])
+        await sink.apply(1, [staged])
 
 
 def run_program(text: str) -> None:

@@ -16,7 +16,10 @@ from pyspark.sql.types import LongType, StructField, StructType
 from creekdb.client import Database
 from creekdb.errors import CreekError
 from creekdb.pipeline.source.data_source import CreekDataSource
+from creekdb.pipeline.watch import feeds
+from creekdb.pipeline.watch.feeds import ClusterAccess
 from creekdb.server.runtime.config import SecurityConfig
+from creekdb.server.security.certificates import issue, new_authority
 from pyspark_creek import DefaultSource
 from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
 
@@ -290,6 +293,40 @@ async def test_a_wrong_token_names_its_option(tmp_path: Path) -> None:
     assert rows == []
     assert message.startswith("option tokenFile: ")
     assert "the token is missing or unknown" in message
+
+
+async def test_a_cluster_with_tls_requires_the_option_authority(tmp_path: Path) -> None:
+    trusted, other = new_authority("ours", 1), new_authority("another", 1)
+    pair = issue(trusted, "replica", ("127.0.0.1",), 1)
+    files = {
+        "trusted": trusted.certificate_pem(),
+        "other": other.certificate_pem(),
+        "certificate": pair.certificate_pem(),
+        "key": pair.key_pem(),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    paths = {name: str(tmp_path / name) for name in files}
+    security = SecurityConfig(
+        authority=paths["trusted"], certificate=paths["certificate"], key=paths["key"]
+    )
+    settings = {**KEPT, "security": security}
+    async with running_cluster(tmp_path / "cluster", 1, **settings) as cluster:
+        trusting = {"authority": paths["trusted"]}
+        async with cluster.client(0, **trusting) as db:
+            await put(db, a=1)
+        changes = await in_thread(Query(stream(cluster, startingIndex=1, **trusting)).run)
+        access = ClusterAccess(tuple(cluster.addresses()), authority=paths["trusted"])
+        ends = await feeds.ready_ends(access)
+        messages = [
+            await failure(read_batch, source(cluster, **options))
+            for options in ({}, {"authority": paths["other"]})
+        ]
+
+    assert brief(changes) == [("a", "1", "update_postimage")]
+    assert [end.replica for end in ends.values()] == [0]
+    for message in messages:
+        assert message.startswith("option servers: ")
 
 
 async def test_mistakes_name_the_option(tmp_path: Path) -> None:

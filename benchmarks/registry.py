@@ -19,6 +19,7 @@ from benchmarks import (
     metrics_overhead,
     order,
     pipeline,
+    pipeline_check,
     pipeline_scale,
     pipeline_source,
     pipeline_tables,
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 }
 
 LONG_BENCHMARKS: dict[str, Benchmark] = {
-    module.BENCHMARK.name: module.BENCHMARK for module in (pipeline_scale, live_extensions)
+    module.BENCHMARK.name: module.BENCHMARK
+    for module in (pipeline_check, pipeline_scale, live_extensions)
 }
 """Benchmarks that run only by name, since they take long."""

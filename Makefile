@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: $(STALE) help run reproduce beyond story test check format fuzz fuzz-decoders mutants chaos bench compiled compare-compiled test-compiled docs release screenshots install install-live clean
+.PHONY: $(STALE) help run reproduce beyond story test check format fuzz fuzz-decoders mutants chaos chaos-spark bench compiled compare-compiled test-compiled docs release screenshots install install-live clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -77,6 +77,10 @@ mutants: $(INSTALLED) ## Check that the fuzzer or a test catches every planted f
 
 chaos: $(INSTALLED) ## Inject faults into real processes: make chaos ARGS="--minutes 60 --seed 7"
 	@$(BIN)/creek torture --spark $(ARGS)
+
+chaos-spark: $(INSTALLED) ## Kill Spark drivers, executors and replicas while Spark streams read and write
+	@$(BIN)/python -m tests.pipeline.sink_kills --times 20
+	@$(BIN)/python -m tests.pipeline.live_source
 
 bench: compiled $(RIVALS) ## Measure the costs that must hold
 	@$(BIN)/python -m benchmarks $(ARGS)

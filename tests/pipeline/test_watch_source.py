@@ -23,6 +23,8 @@ from creekdb.pipeline.watch.source import (
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.changes import LATEST, Change
 from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
+from tests.unit.server.changes.test_readers import SMALL
+from tests.unit.server.changes.test_readers import ReaderFixture as FeedFixture
 
 SERVERS = ("a:1", "b:2")
 ACCESS = ClusterAccess(SERVERS)
@@ -220,6 +222,19 @@ async def test_the_feeds_of_all_replicas_have_every_change_once(tmp_path: Path) 
     assert [row["index"] for row in substituted] == [row["index"] for row in own[2]]
     assert {row["changed"] for row in substituted} == {None}
     assert {row["committed_us"] for row in substituted} == {None}
+
+
+async def test_a_change_that_exceeds_a_message_is_read_in_pieces(tmp_path: Path) -> None:
+    fixture = FeedFixture(tmp_path)
+    large = "x" * (3 * SMALL.part_bytes_max)
+    fixture.commit("a", large, "b")
+    feed = feeds.ReplicaFeed()
+    fixture.connect(feed)  # type: ignore[arg-type]
+
+    changes = [change async for _, part in feed.read(1, 4, "creek:1") for change in part]
+
+    assert [change.index for change in changes] == [1, 2, 3]
+    assert [dict(change.writes)["a"] for change in changes] == ["a", large, "b"]
 
 
 async def test_servers_that_cannot_be_followed_are_named(tmp_path: Path) -> None:

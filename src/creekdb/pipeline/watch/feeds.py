@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from creekdb.client.arguments import address_list
 from creekdb.client.changes import error_of
 from creekdb.client.errors import NotDone
@@ -24,6 +26,7 @@ from creekdb.errors import ChangesOff, CreekError, MalformedMessage, UsageError
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.changes import EARLIEST, LATEST, Change, decode_changes
+from creekdb.wire.pieces import PieceAssembler
 from creekdb.wire.reject_reason import RejectReason
 
 CONNECT_TIMEOUT_S: Final = 2.0
@@ -85,10 +88,20 @@ class ReplicaFeed:
             self._connection.close()
 
     async def request(self, start: int, cluster: str = "") -> messages.ChangesPart:
-        """Return the next part. Raise the error of a rejection."""
+        """Return the next part, joined if it arrives in pieces. Raise the error of a rejection."""
+        pieces = PieceAssembler()
+        while True:
+            part = await self._request(start, cluster, pieces.next_offset)
+            if part.piece is None:
+                return part
+            whole = pieces.add(part.piece)
+            if whole is not None:
+                return msgspec.structs.replace(part, bodies=(whole,), piece=None)
+
+    async def _request(self, start: int, cluster: str, offset: int) -> messages.ChangesPart:
         assert self._connection is not None
         self._number += 1
-        request = messages.ChangesRequest(self._number, start, cluster)
+        request = messages.ChangesRequest(self._number, start, cluster, offset=offset)
         self._connection.write(messages.encode_frame(request))
         async with asyncio.timeout(RESPONSE_TIMEOUT_S):
             while True:

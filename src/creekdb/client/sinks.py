@@ -141,10 +141,12 @@ class Sink:
     ) -> ApplicationResult:
         """Apply all rows of a batch, unless the ledger has this or a later batch already.
 
-        Up to `rows_max` rows take effect at once. A larger batch takes effect in several parts, or
-        fails if it is `atomic`. The result is final, also that of a weak application. A row whose
-        operation raises an error raises `OperationFailed`, and no row of its part takes effect.
-        With `keep_rejected`, it becomes a rejected row.
+        Up to `rows_max` rows take effect at once, if they write at most 8 MiB. A larger batch takes
+        effect in several parts, or fails if it is `atomic`. Other rows under the number of a
+        complete batch are ignored. The result is final, also that of a weak application.
+
+        A row whose operation raises an error raises `OperationFailed`, and no row of its part takes
+        effect. With `keep_rejected`, it becomes a rejected row.
         """
         plan = tuple([(each.token, each.chunks) for each in staged if each.chunks])
         options = (rows_max, atomic, keep_rejected)

@@ -286,7 +286,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a replica that lacks changes which others may keep is no source of the earliest one",
         READERS_TESTS,
         READERS,
-        "            self._check_earliest(feed)\n",
+        "            self._check_complete(feed)\n",
         "            pass\n",
     ),
     tested(

@@ -117,12 +117,17 @@ class GapFiller:
             request = FeedFramesRequest(number, start, stop, self._part_bytes, offset)
             self._ports.send(peer, request)
 
-    def find_fillable_gap(self) -> tuple[int, int] | None:
-        """Return a range that this replica lacks and another member may keep, or None."""
+    def find_fillable_gap(self, index: int | None = None) -> tuple[int, int] | None:
+        """Return a range that this replica lacks and another member may keep, or None.
+
+        With `index`, only the range with this index is of interest.
+        """
         sources = self._ports.sources()
         for start, stop in self._feed.log.gaps() if sources else ():
+            if index is not None and not start <= index < stop:
+                continue
             at = start
-            while at < stop:
+            while at < stop and (index is None or at <= index):
                 absent = {**self._absent_before.get(at, {}), **self._absent.get(at, {})}
                 if not absent.keys() >= set(sources):
                     return at, stop

@@ -9,8 +9,8 @@ A position after the end may be that of a replica that is further ahead. The req
 time before it is rejected. Both that rejection and the one of a position that is not kept concern
 this replica only: the client then tries the others.
 
-A reader may start at the earliest change. A replica that lacks changes which others may keep
-rejects this, since it would omit them.
+A replica that lacks changes which others may keep rejects a reader for a while, until it has copied
+them. It also rejects one that starts at the earliest change, since it would omit them.
 
 Every change that was committed can be read. A change that exceeds one message is sent in pieces
 (`creekdb.wire.pieces`).
@@ -212,7 +212,7 @@ class ChangeReaders:
         """
         feed, cluster = self._checked_feed(query)
         if query.start == EARLIEST:
-            self._check_earliest(feed)
+            self._check_complete(feed)
         start = _resolve(query.start, feed)
         if start > feed.written_index and start > feed.received_index + 1:
             await self._wait_for_position(feed, start)
@@ -240,9 +240,12 @@ class ChangeReaders:
             bodies = _filtered(bodies, key_filter)
         return FeedPart(cluster, start, end, feed.received_index, bodies, table)
 
-    def _check_earliest(self, feed: ChangeFeed) -> None:
-        """Raise `ReadRejected` if another replica may keep earlier changes than this one."""
-        gap = None if self._gap_filler is None else self._gap_filler.find_fillable_gap()
+    def _check_complete(self, feed: ChangeFeed, index: int | None = None) -> None:
+        """Raise `ReadRejected` if this replica lacks changes that another one may keep.
+
+        With `index`, only a range of changes with this index is of interest.
+        """
+        gap = None if self._gap_filler is None else self._gap_filler.find_fillable_gap(index)
         if gap is not None:
             start, stop = gap
             first = feed.log.first_index
@@ -331,6 +334,7 @@ class ChangeReaders:
             except OSError:
                 frames = []  # the segment has expired meanwhile, or the disk failed
         if not frames:
+            self._check_complete(feed, start)
             first = feed.log.first_index
             raise ReadRejected(
                 RejectReason.CHANGES_EXPIRED,

@@ -168,6 +168,8 @@ def test_a_gap_is_fillable_until_all_members_lack_its_changes(tmp_path: Path) ->
     peers.run(2, 10)
     assert peers.feeds[2].log.gaps() == [(1, 11)]
     assert filler.find_fillable_gap() == (1, 11)  # replica 1 may have them
+    assert filler.find_fillable_gap(10) == (1, 11)
+    assert filler.find_fillable_gap(11) is None
     peers.connected.add(1)
     peers.run(2, ABSENCE_TICKS)
     assert filler.find_fillable_gap() is None

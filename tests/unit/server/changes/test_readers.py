@@ -165,9 +165,11 @@ async def test_the_earliest_change_waits_for_a_gap_that_another_replica_may_fill
     assert "lacks the changes from 1 to 10" in str(rejected)
     assert rejected.first == 11
     assert (await fixture.readers.read(ChangesQuery(11))).first == 11
+    assert (await fixture.rejection(ChangesQuery(5))).reason == RejectReason.NOT_READY
     fixture.sources = ()  # the replica is the only member
 
     assert (await fixture.readers.read(ChangesQuery(EARLIEST))).first == 11
+    assert (await fixture.rejection(ChangesQuery(5))).reason == RejectReason.CHANGES_EXPIRED
 
 
 async def test_a_table_is_looked_up_once_its_position_is_reached(tmp_path: Path) -> None:

@@ -43,4 +43,7 @@ async def test_invalid_batches_are_rejected(tmp_path: Path) -> None:
             await db.batch([("put", "a", object())])
         with pytest.raises(BadValue, match="the name of the operation must be a string"):
             db.batch([(1, "a")])
+        for call in ("put", ()):
+            with pytest.raises(BadValue, match="is an operation and its arguments, not"):
+                db.batch([call])
         assert await db.strong.get("a") is None

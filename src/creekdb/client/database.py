@@ -309,10 +309,12 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         1), ("put", "b", 2)])` returns the tuple of their values. Each call reads what the calls
         before it wrote. If one raises an error, none takes effect.
         """
-        batched = [
-            (checked_operation_name(operation, self._operations), tuple(arguments))
-            for operation, *arguments in calls
-        ]
+        batched = []
+        for call in calls:
+            if isinstance(call, str) or not call:
+                raise BadValue(f"a call of a batch is an operation and its arguments, not {call!r}")
+            name = checked_operation_name(call[0], self._operations)
+            batched.append((name, tuple(call[1:])))
         return self.call(CallOptions(strong), BATCH, *batched)
 
     def _outcome_query(self, call: Call[Any]) -> Callable[[], Call[Any]]:

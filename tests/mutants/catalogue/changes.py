@@ -337,4 +337,12 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "            or self._measured_bytes > self._unwritten_bytes_max\n",
         "",
     ),
+    tested(
+        "tentative_image_has_any_size",
+        "an image of the tentative view has a bounded size",
+        "tests/unit/server/changes/test_tentative.py",
+        "server/changes/tentative.py",
+        "if change_bytes > self._bytes_max:",
+        "if False:",
+    ),
 )

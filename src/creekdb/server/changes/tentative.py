@@ -21,7 +21,8 @@ from creekdb.wire.tentative import TentativeImage
 IMAGE_REQUESTS_MAX: Final = 1000
 """Upper bound for the requests of an image. The oldest ones are sent."""
 IMAGE_BYTES_MAX: Final = 1024 * 1024
-"""Approximate upper bound for the size of an image, in bytes."""
+"""Size of an image after which no request is added, in bytes. A request whose current result is
+larger is not shown before it is final."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -29,11 +30,16 @@ class TentativeView:
     """Source of images."""
 
     def __init__(
-        self, driver: Driver, feed: ChangeFeed, requests_max: int = IMAGE_REQUESTS_MAX
+        self,
+        driver: Driver,
+        feed: ChangeFeed,
+        requests_max: int = IMAGE_REQUESTS_MAX,
+        bytes_max: int = IMAGE_BYTES_MAX,
     ) -> None:
         self._driver = driver
         self._feed = feed
         self._requests_max = requests_max
+        self._bytes_max = bytes_max
 
     def image(self, key_filter: KeyFilter | None) -> TentativeImage:
         """Return the requests that write selected registers and are not in the feed yet."""
@@ -44,7 +50,7 @@ class TentativeView:
         size = 0
         with driver.executor.lock:
             for request, outcome, written in driver.replica.view.unstable_writes(has_key):
-                if len(changes) + len(pending) >= self._requests_max or size >= IMAGE_BYTES_MAX:
+                if len(changes) + len(pending) >= self._requests_max or size >= self._bytes_max:
                     break
                 if outcome is None:
                     pending.append(request.id)
@@ -70,8 +76,12 @@ class TentativeView:
                     client,
                     number,
                 )
+                change_bytes = len(_encode(change))
+                if change_bytes > self._bytes_max:
+                    pending.append(request.id)
+                    continue
                 changes.append(change)
-                size += len(_encode(change))
+                size += change_bytes
         body = encode_changes(changes)
         return TentativeImage(crc32(_encode(pending), crc32(body)), body, tuple(pending))
 

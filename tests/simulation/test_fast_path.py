@@ -10,6 +10,7 @@ STATES = {
     "fast-path": 8_965,
     "fast-path-leader-change": 12_106,
     "fast-path-new-quorum": 6_502,
+    "fast-path-late-contexts": 1_049,
 }
 """Number of states of each scope."""
 

@@ -231,6 +231,21 @@ SCOPES: Final = {
             settings={"fast_path": 1},
         ),
         Scope(
+            name="fast-path-late-contexts",
+            description="a weak and a strong call, first votes for an extended context",
+            calls=_WEAK_AND_STRONG,
+            settings={"fast_path": 1, **_LATE_CONTEXTS},
+        ),
+        Scope(
+            name="fast-path-late-contexts-leader-change",
+            description="a weak and a strong call, a new leader recovers an extended context",
+            calls=_WEAK_AND_STRONG,
+            links="fifo",
+            leader_changes=1,
+            suspecting=(1,),
+            settings={"fast_path": 1, **_LATE_CONTEXTS},
+        ),
+        Scope(
             name="late-contexts",
             description="a weak and a strong call, whose context the leader extends",
             calls=_WEAK_AND_STRONG,

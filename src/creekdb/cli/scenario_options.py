@@ -157,10 +157,10 @@ class ScenarioOptions(NamedTuple):
         f"[default for TPC-C: {DEFAULT_EXPERIMENT.load_tps:.0f}]",
         metavar="TPS",
     )
-    cores: int = option(
-        "Cores of each replica: the number of operations that it executes concurrently.",
-        16,
-        click.IntRange(1, CORES_MAX),
+    cores: int = option("Cores of each replica.", 16, click.IntRange(1, CORES_MAX))
+    concurrency: int | None = option(
+        "Number of operations that a replica executes at once.  [default: one per core]",
+        type=click.IntRange(1, CORES_MAX),
     )
     exec_scale: float = option("Factor for the execution time of an operation.", 1.0)
     extensions: str = option(
@@ -330,9 +330,7 @@ def _datatype_scenario(options: ScenarioOptions) -> Scenario:
     faults = _fault_schedule(options)
     extensions = parse_extensions(options.extensions)
     check_extensions(options.scheme, extensions)
-    settings = dict.fromkeys(extensions, 1)
-    if options.cores != CpuModel().cores:
-        settings["parallelism"] = options.cores
+    settings = dict.fromkeys(extensions, 1) | _concurrency(options)
     script = tuple(_parse_call(each, datatype) for each in options.calls)
     for call in script:
         _check_before_end("call", call.at_us, duration_us)
@@ -381,9 +379,15 @@ def _tpcc_scenario(options: ScenarioOptions, saved: bool) -> Scenario:
         "faults": tuple(map(format_fault, _fault_schedule(options))),
     }
     fields = Experiment.__struct_fields__
-    return Experiment(**{name: values[name] for name in fields if name in values}).to_scenario(
-        saved
-    )
+    experiment = Experiment(**{name: values[name] for name in fields if name in values})
+    scenario = experiment.to_scenario(saved)
+    return replace(scenario, settings=scenario.settings | _concurrency(options))
+
+
+def _concurrency(options: ScenarioOptions) -> dict[str, int]:
+    """Return the setting for the number of concurrent executions, if it is not the default."""
+    concurrency = options.concurrency or options.cores
+    return {} if concurrency == CpuModel().cores else {"parallelism": concurrency}
 
 
 def with_load(scenario: Scenario, load_tps: float) -> Scenario:

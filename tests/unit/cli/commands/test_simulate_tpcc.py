@@ -103,6 +103,14 @@ def test_withheld_responses_are_measured(capsys: pytest.CaptureFixture[str]) -> 
     assert shown["accuracy"] == 1
 
 
+def test_concurrency_bounds_the_executions_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    load = ("--scheme", "archie", "--load", "3000", "--duration", "40ms")
+    one, sixteen = (measure(capsys, *load, "--concurrency", each) for each in ("1", "16"))
+
+    assert sixteen["trace_hash"] == measure(capsys, *load)["trace_hash"]
+    assert one["cpu_utilisation"] <= 1 / 16 < sixteen["cpu_utilisation"]
+
+
 def test_an_excessive_load_saturates(capsys: pytest.CaptureFixture[str]) -> None:
     shown = measure(capsys, "--scheme", "smr", "--load", "4000")
 

@@ -373,6 +373,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "    excess, number = 0, session.row_ids\n",
     ),
     tested(
+        "sql_an_updated_id_is_assigned_again",
+        "AUTOINCREMENT assigns no id that a row has",
+        CHANGES,
+        "sql/changes/row_writer.py",
+        "                self.advance_sequence(table, row.row_id(table) or 0)\n",
+        "                pass\n",
+    ),
+    tested(
         "sql_pages_of_the_connection_are_visible",
         "a query reads only tables and views of the database",
         "tests/unit/sql/test_connection.py",

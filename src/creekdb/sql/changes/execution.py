@@ -38,6 +38,7 @@ def execute_change(plan: ChangePlan, worker: Worker, bindings: tuple[Any, ...]) 
             else:
                 _delete(changer)
         except RowFailure as failed:
+            changer.writer.undo(changer.row_position)
             failure = failed.error
         result = changer.finish()
     except Exception:
@@ -59,7 +60,16 @@ class RowFailure(Exception):
 class RowChanger:
     """Changes rows of one table on behalf of one statement."""
 
-    __slots__ = ("_bindings", "_foreign_keys", "changed", "plan", "table", "worker", "writer")
+    __slots__ = (
+        "_bindings",
+        "_foreign_keys",
+        "changed",
+        "plan",
+        "row_position",
+        "table",
+        "worker",
+        "writer",
+    )
 
     def __init__(self, worker: Worker, plan: ChangePlan, bindings: tuple[Any, ...]) -> None:
         self.worker = worker
@@ -73,6 +83,8 @@ class RowChanger:
             )
         self.changed: list[Row] = []
         """Rows for RETURNING, in order."""
+        self.row_position = 0
+        """Position of the writer before the current row of the statement."""
         self._bindings = bindings
 
     def query(self, query: Query | None) -> list[tuple[SqlValue, ...]]:
@@ -231,6 +243,7 @@ def _insert(changer: RowChanger) -> None:
     assert inserted is not None
     position = inserted.row_id_position
     for values in changer.inserted_rows():
+        changer.row_position = changer.writer.position
         numbers, row_id = inserted.numbers, None
         if position is not None:
             row_id = changer.row_id(values[position])
@@ -260,6 +273,7 @@ def _update(changer: RowChanger, assigned: AssignedColumns) -> None:
     }
     for parts, values in by_key.items():
         previous = writer.read(table, parts)
+        changer.row_position = writer.position
         if previous is not None:
             _update_row(changer, previous, assigned, values, changer.plan.resolution)
 

@@ -49,9 +49,14 @@ class RowWriter:
         self.on_update: Callable[[Table, Row, Row], None] | None = None
         self.on_delete: Callable[[Table, Row], None] | None = None
 
-    def undo(self) -> None:
-        """Undo all writes, newest first."""
-        while self._undo:
+    @property
+    def position(self) -> int:
+        """Number of writes that can be undone."""
+        return len(self._undo)
+
+    def undo(self, position: int = 0) -> None:
+        """Undo all writes after this position, newest first."""
+        while len(self._undo) > position:
             key, pending = self._undo.pop()
             self._transaction.restore(key, pending)
 
@@ -97,6 +102,8 @@ class RowWriter:
                 self._put(new_key, row.parts)
         if previous.parts != row.parts:
             self._delete(table.row_key(previous.parts))
+            if table.is_autoincrement:
+                self.advance_sequence(table, row.row_id(table) or 0)
         self._put(table.row_key(row.parts), table.store(row.values))
         if self.on_update is not None:
             self.on_update(table, previous, row)

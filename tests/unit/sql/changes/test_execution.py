@@ -122,6 +122,28 @@ def test_autoincrement_never_reuses_an_id() -> None:
     assert database.rows("INSERT INTO n(v) VALUES (3) RETURNING k") == ((3,),)
 
 
+def test_autoincrement_continues_after_an_id_that_an_update_set() -> None:
+    database = Database("CREATE TABLE n(k INTEGER PRIMARY KEY AUTOINCREMENT, v)")
+    database.execute("INSERT INTO n(v) VALUES (1)")
+    database.execute("UPDATE n SET k = 3 WHERE k = 1")
+
+    assert database.rows("INSERT INTO n(v) VALUES (2), (3) RETURNING k") == ((4,), (5,))
+
+
+def test_a_row_that_or_fail_refuses_uses_up_no_id() -> None:
+    careful = DataType("careful", sql=True)
+
+    @careful.operation
+    def run(tx: Transaction) -> Any:
+        tx.sql("CREATE TABLE n(k INTEGER PRIMARY KEY AUTOINCREMENT, v UNIQUE)")
+        with pytest.raises(SqlError):
+            tx.sql("INSERT OR FAIL INTO n(v) VALUES (1), (2), (1)")
+        tx.sql("INSERT INTO n(v) VALUES (3)")
+        return tx.sql("SELECT k FROM n").rows
+
+    assert careful.sequential().call("run") == ((1,), (2,), (3,))
+
+
 def test_generated_columns_and_checks_follow_updates() -> None:
     database = Database(
         "CREATE TABLE n(k INTEGER PRIMARY KEY, v INT, w AS (v * 2) STORED, CHECK (v < 9))",

@@ -5,8 +5,13 @@ and LIMIT without a total order. An UPDATE of several rows assigns no unique col
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
-from typing import Final
+from typing import Any, Final
+
+import apsw
+
+from creekdb.sql.tokens import TokenKind, tokenize
 
 LITERALS: Final = (
     "NULL",
@@ -38,6 +43,7 @@ LITERALS: Final = (
     "'\U0010ffff'",
     "'\U0010ffffz'",
     "'it''s'",
+    "'sqlite_master'",
     "x''",
     "x'00'",
     "x'61'",
@@ -56,9 +62,44 @@ PLAIN_TYPES: Final = (
     "DOUBLE",
 )
 STRICT_TYPES: Final = ("INTEGER", "REAL", "TEXT", "TEXT COLLATE NOCASE", "BLOB", "ANY")
-ACTIONS: Final = ("", "ON DELETE CASCADE", "ON DELETE SET NULL", "ON DELETE RESTRICT")
-UPDATE_ACTIONS: Final = ("", "ON UPDATE CASCADE", "ON UPDATE SET NULL", "ON DELETE SET DEFAULT")
+_ACTIONS: Final = ("CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT")
+ACTIONS: Final = ("", *[f"ON DELETE {action}" for action in _ACTIONS])
+UPDATE_ACTIONS: Final = ("", *[f"ON UPDATE {action}" for action in _ACTIONS])
+SPECIAL_NAMES: Final = ("rowid", "deferred", "without")
+"""Names of columns that have a meaning elsewhere."""
 COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=", "IS", "IS NOT", "==")
+
+
+_BINDABLE: Final = ("INSERT", "REPLACE", "UPDATE", "DELETE", "SELECT", "WITH")
+
+
+def bind_literals(statement: str, random: Random) -> tuple[str, tuple[Any, ...]]:
+    """Return the statement with some literals replaced by parameters, and these."""
+    parts: list[str] = []
+    parameters: list[Any] = []
+    position, word = 0, ""
+    for token in tokenize(statement) if statement.startswith(_BINDABLE) else ():
+        word = token.word or word
+        is_number_of_column = word in ("BY", "BINARY", "DESC")
+        if token.kind is TokenKind.LITERAL and not is_number_of_column and random.random() < 0.4:
+            parameters.append(_value_of(token.text))
+            parts += (statement[position : token.start], "?")
+            position = token.stop
+    return "".join((*parts, statement[position:])), tuple(parameters)
+
+
+@cache
+def _value_of(literal: str) -> Any:
+    return apsw.Connection(":memory:").execute(f"SELECT {literal}").fetchall()[0][0]
+
+
+def _representative(column: str) -> str:
+    """Return an expression of the value of a column, the same for all equal values.
+
+    SQLite leaves open which of several equal values represents a group.
+    """
+    is_integer = f"typeof({column}) = 'integer'"
+    return f"CASE WHEN {is_integer} THEN {column} + 0.0 ELSE {column} END COLLATE BINARY"
 
 
 @dataclass
@@ -72,6 +113,8 @@ class RandomTable:
     """Columns of the primary key."""
     unique: list[tuple[str, ...]] = field(default_factory=list)
     generated: set[str] = field(default_factory=set)
+    linked: set[str] = field(default_factory=set)
+    """Columns of foreign keys, and columns that these refer to."""
     is_strict: bool = False
     is_autoincrement: bool = False
     is_row_id: bool = False
@@ -97,9 +140,13 @@ class Grammar:
         self.indexes: list[str] = []
         self.views: list[str] = []
         self._names = 0
+        self._first = self._create_family() if random.random() < 0.5 else []
+        """Statements that precede the random ones."""
 
     def statement(self) -> str:
         """Return the next statement."""
+        if self._first:
+            return self._first.pop(0)
         if not self.tables:
             return self.create_table()
         choices = (
@@ -112,6 +159,7 @@ class Grammar:
             (self.upsert, 8),
             (self.update, 14),
             (self.delete, 7),
+            (self.change_parent, 12),
             (self.select, 40),
         )
         (make,) = self.random.choices(
@@ -131,6 +179,9 @@ class Grammar:
             [f"c{number}" for number in range(count)],
             [random.choice(types) for _ in range(count)],
         )
+        if random.random() < 0.2:
+            table.columns[-1] = random.choice(SPECIAL_NAMES)
+            table.types[-1] = "ANY" if strict else random.choice(("", "ROWID"))
         table.is_strict = strict
         parts = [self._column(table, number) for number in range(count)]
         kind = random.random()
@@ -143,9 +194,13 @@ class Grammar:
         elif kind < 0.6:
             table.key = ("c0",)
             parts[0] = parts[0].replace("INTEGER", "INT", 1)  # no alias of the row id
-            parts.append("PRIMARY KEY (c0)")
+            if random.random() < 0.5:
+                parts[0] += " PRIMARY KEY"
+            else:
+                parts.append("PRIMARY KEY (c0)")
         elif kind < 0.8:
-            table.key = ("c0", "c1") if random.random() < 0.5 else ("c1", "c0")
+            first, second = random.sample(table.columns[:2], 2)
+            table.key = (first, second)
             parts.append(f"PRIMARY KEY ({', '.join(table.key)})")
         if random.random() < 0.3:
             unique = tuple(random.sample(table.columns, random.randint(1, 2)))
@@ -154,8 +209,8 @@ class Grammar:
                 parts.append(f"UNIQUE ({', '.join(unique)})")
         if random.random() < 0.2:
             parts.append(f"CHECK ({self.expression([table], 1)} OR c0 IS NOT 77)")
-        if self.tables and random.random() < 0.3:
-            parts.append(self._foreign_key(table))
+        if self.tables and random.random() < 0.5:
+            parts.append(self._foreign_key(table, parts))
         if random.random() < 0.2 and not strict:
             generated = f"g{len(table.columns)}"
             kind_text = random.choice(("STORED", "VIRTUAL"))
@@ -167,6 +222,31 @@ class Grammar:
         self.tables.append(table)
         return f"CREATE TABLE {table.name}({', '.join(parts)}){' STRICT' if strict else ''}"
 
+    def _create_family(self) -> list[str]:
+        """Return statements that create a parent and a child table, with related rows."""
+        random = self.random
+        declared = random.choice(("INTEGER", "INT", "TEXT", "NUMERIC"))
+        parent = RandomTable("parent", ["c0", "c1"], [declared, ""], ("c0",), linked={"c0"})
+        parent.is_row_id = declared == "INTEGER"
+        child = RandomTable("child", ["c0", "c1", "c2"], ["INTEGER", declared, ""], ("c0",))
+        child.is_row_id, child.linked = True, {"c1"}
+        last, unique = "c2", random.choice(((), ("c1",), ("c1", "c2"), ("c2",)))
+        if random.random() < 0.5:
+            last = "c2 AS (c1 % 2)"
+            child.generated.add("c2")
+        if unique:
+            child.unique.append(unique)
+        self.tables += [parent, child]
+        constraint = f", UNIQUE ({', '.join(unique)})" if unique else ""
+        return [
+            f"CREATE TABLE parent(c0 {declared} PRIMARY KEY, c1)",
+            "INSERT INTO parent VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+            f"CREATE TABLE child(c0 INTEGER PRIMARY KEY, c1 {declared} DEFAULT "
+            f"{random.choice('1234')} REFERENCES parent {random.choice(ACTIONS)} "
+            f"{random.choice(UPDATE_ACTIONS)}, {last}{constraint})",
+            "INSERT INTO child(c0, c1) VALUES (1, 1), (2, 2)",
+        ]
+
     def _column(self, table: RandomTable, number: int) -> str:
         random = self.random
         parts = [table.columns[number], table.types[number]]
@@ -176,17 +256,35 @@ class Grammar:
             parts.append(f"DEFAULT {random.choice(LITERALS)}")
         return " ".join(parts)
 
-    def _foreign_key(self, table: RandomTable) -> str:
+    def _foreign_key(self, table: RandomTable, parts: list[str]) -> str:
+        """Return a constraint. Its columns get the types of those that they refer to.
+
+        Between different types, SQLite does not find all children of a parent.
+        """
         parent = self.random.choice(self.tables)
         keys = [key for key in (parent.key, *parent.unique) if key]
         if not keys:
             return f"CHECK ({table.columns[0]} IS NOT 78)"
         key = self.random.choice(keys)
-        columns = self.random.sample(table.columns, min(len(key), len(table.columns)))
-        action = self.random.choice((*ACTIONS, *UPDATE_ACTIONS))
+        free = [column for column in table.columns if column not in table.key]
+        if len(free) < len(key):
+            return f"CHECK ({table.columns[0]} IS NOT 79)"
+        columns = self.random.sample(free, len(key))
+        for column, referenced in zip(columns, key, strict=True):
+            number = table.columns.index(column)
+            table.types[number] = parent.types[parent.columns.index(referenced)]
+            default = self.random.choice(("1", "2", "3"))
+            parts[number] = f"{column} {table.types[number]} DEFAULT {default}"
+        table.linked |= set(columns)
+        parent.linked |= set(key)
+        unique = ""
+        if self.random.random() < 0.5:
+            table.unique.append(tuple(columns))
+            unique = f"UNIQUE ({', '.join(columns)}), "
+        actions = f"{self.random.choice(ACTIONS)} {self.random.choice(UPDATE_ACTIONS)}"
         return (
-            f"FOREIGN KEY ({', '.join(columns)}) "
-            f"REFERENCES {parent.name}({', '.join(key)}) {action}"
+            f"{unique}FOREIGN KEY ({', '.join(columns)}) "
+            f"REFERENCES {parent.name}({', '.join(key)}) {actions}"
         )
 
     def create_index(self) -> str:
@@ -220,9 +318,9 @@ class Grammar:
         if kind < 0.5:
             column = self._name("a")
             default = random.choice(("", f"DEFAULT {random.choice(LITERALS)}"))
-            table.columns.append(column)
-            table.types.append("")
             declared = random.choice(("INTEGER", "TEXT", "REAL"))
+            table.columns.append(column)
+            table.types.append(declared)
             return f"ALTER TABLE {table.name} ADD COLUMN {column} {declared} {default}"
         number = random.randrange(len(table.columns))
         if kind < 0.75:
@@ -244,13 +342,22 @@ class Grammar:
         table.columns = list(renamed(tuple(table.columns)))
         table.key = renamed(table.key)
         table.unique = [renamed(columns) for columns in table.unique]
+        table.linked = set(renamed(tuple(table.linked)))
         if old in table.generated:
             table.generated = {new if column == old else column for column in table.generated}
 
     def create_view(self) -> str:
-        name, table = self._name("v"), self.table()
+        name, table, other = self._name("v"), self.table(), self.table()
         self.views.append(name)
-        return f"CREATE VIEW {name} AS SELECT * FROM {table.name} WHERE {self.condition([table])}"
+        query = f"SELECT * FROM {table.name} WHERE {self.condition([table])}"
+        if self.random.random() < 0.4:
+            column = self.random.choice(other.columns)
+            query = (
+                f"SELECT {self.random.choice(table.columns)} AS k, "
+                f"(SELECT count(*) FROM {other.name} AS o WHERE o.{column} IS NOT NULL) AS n "
+                f"FROM {table.name}"
+            )
+        return f"CREATE VIEW {name} AS {query}"
 
     def apply(self, statement: str, succeeded: bool) -> None:
         """Correct the schema of the grammar by the fate of a statement."""
@@ -267,8 +374,9 @@ class Grammar:
 
     def insert(self) -> str:
         random, table = self.random, self.table()
-        word = random.choice(("INSERT", "INSERT", "INSERT", "INSERT OR IGNORE", "REPLACE"))
-        if table.is_strict:  # SQLite checks types after it ignores a row
+        word = random.choice(("INSERT", "INSERT", "INSERT OR FAIL", "INSERT OR IGNORE", "REPLACE"))
+        # SQLite checks types after it ignores a row, and OR FAIL does not advance its sequence.
+        if table.is_strict or (table.is_autoincrement and word == "INSERT OR FAIL"):
             word = "INSERT"
         columns = table.writable
         if random.random() < 0.4 and len(columns) > 1:
@@ -304,6 +412,8 @@ class Grammar:
             if table.is_autoincrement and random.random() < 0.5:
                 return "NULL"
             return random.choice(("1", "2", "3", "4", "5", "'7'", "8.0", "-1", "1.5", "'x'"))
+        if column in table.linked and random.random() < 0.8:
+            return random.choice(("NULL", "1", "2", "3"))
         kind = random.random()
         if kind < 0.1:
             return f"{random.choice(LITERALS)} || 'z'"
@@ -368,7 +478,7 @@ class Grammar:
         random, other = self.random, self.table()
         key, value = random.choice(other.columns), random.choice(other.columns)
         groups = (
-            f"SELECT CAST({key} AS TEXT) AS k, max({value}) AS m, count(*) AS n "
+            f"SELECT CAST({key} AS TEXT) AS k, max({_representative(value)}) AS m, count(*) AS n "
             f"FROM {other.name} GROUP BY 1"
         )
         assigned = f"{random.choice(table.free)} = {random.choice(('o.m', 'o.n', 'o.m'))}"
@@ -380,18 +490,38 @@ class Grammar:
         )
 
     def _update_of_one_row(self, table: RandomTable) -> str:
-        column = self.random.choice(table.writable)
+        # SQLite assigns an id of AUTOINCREMENT again if an update set it.
+        columns = table.writable[1:] if table.is_autoincrement else table.writable
+        column = self.random.choice(columns)
         key = table.key or (table.writable[0],)
         condition = " AND ".join(f"{each} = {self._value(table, each)}" for each in key)
         if not table.key:
             condition += " AND false"
         value = self._value(table, column)
-        return f"UPDATE {table.name} SET {column} = {value} WHERE {condition}"
+        word = self.random.choice(("UPDATE", "UPDATE", "UPDATE OR FAIL"))
+        return f"{word} {table.name} SET {column} = {value} WHERE {condition}"
 
     def delete(self) -> str:
         table = self.table()
         condition = f"{self.condition([table])} AND {self.condition([table])}"
         return f"DELETE FROM {table.name} WHERE {condition}{self.returning(table)}"
+
+    def change_parent(self) -> str:
+        """Insert, update or delete a row to which others may refer."""
+        random = self.random
+        tables = [
+            table
+            for table in self.tables
+            if table.linked & {*table.key} and not table.is_autoincrement
+        ]
+        if not tables:
+            return self.insert()
+        table = random.choice(tables)
+        key = random.choice(sorted(table.linked & {*table.key}))
+        old, new = random.sample(("1", "2", "3", "4"), 2)
+        if random.random() < 0.4:
+            return f"DELETE FROM {table.name} WHERE {key} = {old}"
+        return f"UPDATE {table.name} SET {key} = {new} WHERE {key} = {old}"
 
     def returning(self, table: RandomTable) -> str:
         if self.random.random() < 0.7:
@@ -415,8 +545,8 @@ class Grammar:
             operator = random.choice(("UNION", "UNION ALL", "EXCEPT", "INTERSECT"))
             left, right = self.table(), self.table()
             return (
-                f"SELECT {left.columns[0]} FROM {left.name} {operator} "
-                f"SELECT {right.columns[-1]} FROM {right.name}"
+                f"SELECT {_representative(left.columns[0])} FROM {left.name} {operator} "
+                f"SELECT {_representative(right.columns[-1])} FROM {right.name}"
             )
         if kind < 0.9:
             table = self.table()
@@ -425,8 +555,8 @@ class Grammar:
                 f"SELECT {column}, count(*) OVER (PARTITION BY {other}), "
                 f"rank() OVER (ORDER BY {column}) FROM {table.name}"
             )
-        if self.views and kind < 0.95:
-            return f"SELECT * FROM {random.choice(self.views)}"
+        if self.views and kind < 0.96:
+            return self._select_from_view(random.choice(self.views))
         table = self.table()
         return (
             f"WITH q AS (SELECT {table.columns[0]} AS k FROM {table.name}) "
@@ -435,7 +565,9 @@ class Grammar:
 
     def _plain_select(self) -> str:
         random, table = self.random, self.table()
-        distinct = "DISTINCT " if random.random() < 0.2 else ""
+        # SQLite leaves open which of several equal values it returns, or returns first.
+        is_collated = any("COLLATE" in declared for declared in table.types)
+        distinct = "DISTINCT " if random.random() < 0.2 and not is_collated else ""
         columns = [self.expression([table], 2) for _ in range(random.randint(1, 3))]
         if random.random() < 0.3:
             columns = list(table.columns)
@@ -445,13 +577,28 @@ class Grammar:
         if random.random() < 0.5:
             numbers = list(range(1, len(columns) + 1))
             random.shuffle(numbers)
-            order = ", ".join(f"{number}{random.choice(('', ' DESC'))}" for number in numbers)
+            binary = " COLLATE BINARY" if is_collated else ""
+            order = ", ".join(
+                f"{number}{binary}{random.choice(('', ' DESC'))}" for number in numbers
+            )
             text += f" ORDER BY {order}"
             if random.random() < 0.4:
                 text += f" LIMIT {random.randrange(4)}"
         elif random.random() < 0.3:
             text += f" ORDER BY {random.choice(table.columns)} {random.choice(('', 'DESC'))}"
         return text
+
+    def _select_from_view(self, view: str) -> str:
+        table = self.table()
+        return self.random.choice(
+            (
+                f"SELECT * FROM {view}",
+                f"SELECT * FROM main.{view} WHERE k IN {view}",
+                f"SELECT k, n FROM {view} WHERE k IN (SELECT {table.columns[0]} FROM {table.name})",
+                f"SELECT {table.columns[0]} FROM {table.name} WHERE 2 < (SELECT n FROM {view})",
+                f"SELECT n, count(*) FROM {view} JOIN {table.name} ON k = {table.columns[-1]}",
+            )
+        )
 
     def _join(self) -> str:
         random = self.random
@@ -474,12 +621,13 @@ class Grammar:
         random, table = self.random, self.table()
         column, other = random.choice(table.columns), random.choice(table.columns)
         function = random.choice(("count", "min", "max", "count"))
+        value = _representative(column)
         having = random.choice(("", " HAVING count(*) > 1"))
         if random.random() < 0.4:
             where = f" WHERE {self.condition([table])}"
-            return f"SELECT count(*), {function}({column}) FROM {table.name}{where}"
+            return f"SELECT count(*), {function}({value}) FROM {table.name}{where}"
         return (
-            f"SELECT {other} COLLATE BINARY, {function}({column}) FROM {table.name} "
+            f"SELECT {_representative(other)}, {function}({value}) FROM {table.name} "
             f"GROUP BY {other} COLLATE BINARY{having}"
         )
 

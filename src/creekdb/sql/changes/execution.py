@@ -39,7 +39,7 @@ def execute_change(plan: ChangePlan, worker: Worker, bindings: tuple[Any, ...]) 
                 _delete(changer)
         except RowFailure as failed:
             changer.writer.undo(changer.row_position)
-            failure = failed.error
+            failure = failed.args[0]
         result = changer.finish()
     except Exception:
         changer.writer.undo()
@@ -50,11 +50,7 @@ def execute_change(plan: ChangePlan, worker: Worker, bindings: tuple[Any, ...]) 
 
 
 class RowFailure(Exception):
-    """Row that violates a constraint in a statement with OR FAIL."""
-
-    def __init__(self, error: SqlConstraintError) -> None:
-        super().__init__(error)
-        self.error = error
+    """Row that violates a constraint in a statement with OR FAIL. Its argument is the error."""
 
 
 class RowChanger:

@@ -143,7 +143,8 @@ class FeedFrames(msgspec.Struct, frozen=True, array_like=True, tag=51):
     next: int
     """Without frames, the first later index that the replica has."""
     written_us: int = 0
-    """Time of the newest frame, in microseconds since 1970."""
+    """Time of the newest frame, in microseconds since 1970. Without frames, it is 0 if the sender
+    does not keep the change, and another value if it cannot read it."""
     frames: tuple[tuple[int, int, bytes], ...] = ()
     """First index, index after the last one, and encoded changes. The first frame may begin before
     the requested index."""

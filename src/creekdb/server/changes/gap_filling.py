@@ -12,7 +12,8 @@ Rules:
 - A peer that lacks a change reports the next one that it has. If all connected peers lack it, the
   replica continues there, and tries again after some time. Changes that all replicas have dropped
   under their retention stay a gap.
-- What the retention of this replica has dropped is not requested again.
+- What the retention of this replica has dropped is not requested again. Neither are the first
+  changes once all members have reported that they lack them. They are lost.
 - Copied changes keep `changed` and `commit_timestamp` of the peer.
 - A frame that exceeds a message is copied in pieces, all from the same peer.
 """
@@ -90,6 +91,10 @@ class GapFiller:
         """By index, the peers that lack the change, with the next index that each has."""
         self._absent_before: dict[int, dict[int, int]] = {}
         """Content of `_absent` before the peers were asked again."""
+        self._lagging: set[tuple[int, int]] = set()
+        """Indices with the peers that have not reached them yet."""
+        self._unreadable: set[int] = set()
+        """Indices whose changes a peer keeps, but could not read or send."""
         self._forgotten_tick = 0
         self._last_peer = -1
 
@@ -128,15 +133,42 @@ class GapFiller:
                 continue
             at = start
             while at < stop and (index is None or at <= index):
-                absent = {**self._absent_before.get(at, {}), **self._absent.get(at, {})}
-                if not absent.keys() >= set(sources):
+                following = self._next_kept(at, sources)
+                if following is None:
                     return at, stop
-                at = min(absent[source] for source in sources)
+                at = following
         return None
+
+    def _next_kept(self, index: int, sources: Sequence[int]) -> int | None:
+        """Return the next index that a source has, or None if one may have the change itself."""
+        absent = {**self._absent_before.get(index, {}), **self._absent.get(index, {})}
+        if not absent.keys() >= set(sources) or any(
+            (index, source) in self._lagging for source in sources
+        ):
+            return None
+        return min(absent[source] for source in sources)
+
+    def _record_lag(self, index: int, peer: int, is_lagging: bool) -> None:
+        if is_lagging:
+            self._lagging.add((index, peer))
+        else:
+            self._lagging.discard((index, peer))
+
+    def _drop_lost_changes(self) -> None:
+        """Give up the first changes once all members lack them, as if they had expired."""
+        log, sources = self._feed.log, self._ports.sources()
+        gaps = log.gaps()
+        if not sources or not gaps or gaps[0][0] != log.dropped_index:
+            return
+        start, stop = gaps[0]
+        following = self._next_kept(start, sources)
+        if following is not None and start not in self._unreadable:
+            log.drop_before(min(following, stop))
 
     def _next_request(self) -> _Request | None:
         gaps = self._feed.log.gaps()
         if not gaps:
+            self._lagging.clear()
             return None
         peers = self._ports.peers()
         unfinished, self._unfinished = self._unfinished, None
@@ -171,6 +203,10 @@ class GapFiller:
         if not message.frames:
             absent = self._absent.setdefault(request.start, {})
             absent[sender] = max(message.next, request.start + 1)
+            self._record_lag(request.start, sender, message.next <= request.start)
+            if message.written_us:
+                self._unreadable.add(request.start)
+            self._drop_lost_changes()
             return
         try:
             received = self._joined_frames(message)
@@ -181,6 +217,7 @@ class GapFiller:
         except MalformedMessage as error:
             self._ports.log(f"replica {sender} sent changes that cannot be decoded: {error}")
             self._absent.setdefault(request.start, {})[sender] = request.stop
+            self._unreadable.add(request.start)
             return
         if not self._is_missing(request.start, frames[-1].end):
             return  # the retention has dropped this range meanwhile
@@ -222,8 +259,9 @@ class GapFiller:
             responses.append(self._fitting(response, request.offset))
 
         def send() -> None:
-            # A segment that cannot be read is as good as none.
-            response = responses[0] if responses else FeedFrames(number, segment.end)
+            # A segment that cannot be read is as good as none at present.
+            none = FeedFrames(number, segment.end, segment.last_written_us)
+            response = responses[0] if responses else none
             self._ports.send(sender, response)
 
         self._ports.in_thread(read, send)
@@ -235,7 +273,8 @@ class GapFiller:
         first, end, body = response.frames[0]
         if offset == NO_PIECES:
             is_sendable = len(body) <= _UNCUT_BYTES_MAX
-            return response if is_sendable else FeedFrames(response.number, end)
+            none = FeedFrames(response.number, end, response.written_us)
+            return response if is_sendable else none
         if len(body) <= self._piece_bytes:
             return response
         piece = cut_piece(body, offset, self._piece_bytes)

@@ -39,8 +39,8 @@ from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS, FileOps
 
 FIRST_INDEX: Final = 1
 DROPPED_FILE: Final = "dropped"
-"""File with the index before which the retention has dropped changes. It tells these from changes
-that the replica lost, which it copies from its peers."""
+"""File with the index before which the retention has dropped changes, or all members lack them. It
+tells these from changes that the replica copies from its peers."""
 
 
 def wall_clock_us() -> int:
@@ -124,7 +124,7 @@ class ChangeLog:
         """Open segment of changes that were copied from a peer."""
         self._fill_file = -1
         self._dropped_index = FIRST_INDEX
-        """Index before which the retention has dropped changes."""
+        """Index before which the retention has dropped changes, or all members lack them."""
         self.next_index = FIRST_INDEX
 
     # --- lifecycle ----------------------------------------------------------------------------
@@ -222,15 +222,25 @@ class ChangeLog:
             with suppress(OSError):
                 self._file_ops.unlink(segment.path)
         if self._dropped_index > dropped_before:
-            with suppress(OSError):
-                self._write_dropped_index()
+            self._write_dropped_index()
+
+    @property
+    def dropped_index(self) -> int:
+        """Index before which changes are not copied from others."""
+        return self._dropped_index
+
+    def drop_before(self, index: int) -> None:
+        """Do not copy changes before this index from others. The replica has none of them."""
+        self._dropped_index = index
+        self._write_dropped_index()
 
     def _write_dropped_index(self) -> None:
-        file = self._file_ops.create(self._directory / DROPPED_FILE)
-        try:
-            self._file_ops.write_fully(file, b"%d\n" % self._dropped_index, 0)
-        finally:
-            self._file_ops.close(file)
+        with suppress(OSError):
+            file = self._file_ops.create(self._directory / DROPPED_FILE)
+            try:
+                self._file_ops.write_fully(file, b"%d\n" % self._dropped_index, 0)
+            finally:
+                self._file_ops.close(file)
 
     def _read_dropped_index(self) -> int:
         """Return the stored index. Without one, peers report which changes have expired."""

@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: $(STALE) help run reproduce beyond story test check format fuzz fuzz-decoders mutants chaos chaos-spark bench compiled compare-compiled test-compiled docs release screenshots install install-live clean
+.PHONY: $(STALE) help run reproduce beyond story test check format fuzz fuzz-all explore fuzz-decoders mutants chaos chaos-spark bench compiled compare-compiled test-compiled docs release screenshots install install-live clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -68,6 +68,16 @@ format: $(INSTALLED) ## Format the code and apply the linter's fixes
 
 fuzz: $(INSTALLED) ## Search for a seed that breaks the protocol: make fuzz SEEDS=2000
 	@$(BIN)/creek fuzz --seeds $(SEEDS) $(ARGS)
+
+fuzz-all: $(INSTALLED) ## Spread seeds over all schemes: make fuzz-all SEEDS=20000
+	@set -- $$($(BIN)/python -c 'from creekdb.schemes.registry import BUILT_IN; print(*BUILT_IN)'); \
+	for scheme in "$$@"; do \
+	    echo "$$scheme:"; \
+	    $(BIN)/creek fuzz --scheme "$$scheme" --seeds $$(( ($(SEEDS) + $$# - 1) / $$# )) $(ARGS) || exit 1; \
+	done
+
+explore: $(INSTALLED) ## Compare docs/explore.md with explorations: make explore ARGS="smallest crash"
+	@$(BIN)/python -m tests.docs.exploration $(ARGS)
 
 fuzz-decoders: $(INSTALLED) ## Decode damaged messages and files: make fuzz-decoders ARGS="--minutes 10"
 	@$(BIN)/python -m tests.fuzzing $(ARGS)

@@ -18,6 +18,7 @@ CONVERGENCE_TESTS = "tests/unit/checkers/blackbox/test_final_states.py"
 ANOMALIES_TESTS = "tests/unit/checkers/blackbox/anomalies/test_checker.py"
 DEPENDENCY_GRAPH_TESTS = "tests/unit/checkers/blackbox/anomalies/test_dependency_graph.py"
 REGISTRY_TESTS = "tests/unit/checkers/blackbox/test_registry.py"
+SIMULATED_RUNS_TESTS = "tests/simulation/test_blackbox.py"
 TORTURE_TESTS = "tests/unit/torture/test_checks.py"
 TRANSACTIONS_TESTS = "tests/unit/checkers/blackbox/anomalies/test_transactions.py"
 
@@ -159,6 +160,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         TORTURE_TESTS,
         TORTURE_CHECKS,
         "    if model is not None:",
+        "    if False:",
+    ),
+    tested(
+        "fuzzer_judges_no_observations",
+        "black-box checkers judge every run of the fuzzer",
+        SIMULATED_RUNS_TESTS,
+        "simulation/fuzz/campaign.py",
+        "verdicts = (*check_all(run.history), *judge_history(run.history))",
+        "verdicts = tuple(check_all(run.history))",
+    ),
+    tested(
+        "simulated_clients_observe_no_final_responses",
+        "clients observe final responses",
+        SIMULATED_RUNS_TESTS,
+        "checkers/blackbox/simulated_runs.py",
+        "    if record.final is not None:",
         "    if False:",
     ),
     tested(

@@ -2,7 +2,8 @@
 
 A seed fails in each of these cases:
 
-- a checker returns Illegal, or Inconclusive although every event is recorded,
+- a checker of records returns Illegal, or Inconclusive although every event is recorded,
+- a black-box checker, which reads only what clients observed, returns Illegal,
 - a replica or a checker raises,
 - the cluster does not quiesce,
 - a repeated run differs from the first.
@@ -26,6 +27,7 @@ import msgspec
 
 from creekdb import datatypes
 from creekdb.checkers import Illegal, Inconclusive, Verdict, check_all
+from creekdb.checkers.blackbox.simulated_runs import judge_history
 from creekdb.errors import BadValue
 from creekdb.protocol.probes import Probe
 from creekdb.schemes import registry
@@ -144,7 +146,7 @@ def run_seed(
     summary = summarize_scenario(scenario)
     try:
         run = build_fuzz_simulation(scenario).run(events_max)
-        verdicts = tuple(check_all(run.history))
+        verdicts = (*check_all(run.history), *judge_history(run.history))
         repeated_hash = (
             build_fuzz_simulation(scenario).run(events_max).trace_hash if twice else None
         )

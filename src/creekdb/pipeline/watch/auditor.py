@@ -144,11 +144,11 @@ class Auditor:
         ends = earlier.position | batch.ends
         position = {number: end for number, end in ends.items() if number != UNKNOWN_REPLICA}
         frontier = max(earlier.frontier, min(position.values(), default=0))
-        received = checks.entries_of(batch.rows).where(f"index >= {earlier.frontier}")
-        entries = received.unionByName(state["entries"]).persist()
         ranges = checks.ranges_of(batch.rows).unionByName(state["ranges"])
         if self._replay is not None:
             _check_complete(ranges, earlier.frontier, frontier)
+        received = checks.entries_of(batch.rows).where(f"index >= {earlier.frontier}")
+        entries = received.unionByName(state["entries"]).persist()
         agreed = checks.agreed_changes(entries, frontier).persist()
         try:
             order = OrderState(state["seen"], state["origins"], earlier.last_call_us)

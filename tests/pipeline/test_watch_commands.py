@@ -36,6 +36,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (("audit", "--clock-error", "much"), 2, "--clock-error"),
         (("verify",), 2, "OUT is missing; name an output of 'simulate', or a live cluster"),
         (("verify", "runs", "--for", "1s"), 2, "--datatype and --for are for a live cluster"),
+        (("verify", "--strict", *NOWHERE[:2]), 2, "--strict is for runs; omit it with --servers"),
         (("watch", *NOWHERE), 1, "cannot watch the cluster: no replica can be reached"),
         (("audit", *NOWHERE), 1, "cannot audit the cluster: no replica can be reached"),
         (("audit", "--datatype", "kv", *NOWHERE), 1, "no replica can be reached: 127.0.0.1:1"),

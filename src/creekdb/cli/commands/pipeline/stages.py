@@ -119,6 +119,8 @@ def verify(
       creek pipeline verify --servers a:7100,b:7100,c:7100 --datatype kv
     """
     if servers is not None:
+        if strict:
+            raise UsageError("cannot verify: --strict is for runs; omit it with --servers")
         given = {"servers": servers, "datatype": datatype, "duration": duration, "out": out}
         return _audit(given, spark_arguments, as_json)
     if out is None:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from creekdb.errors import ChangesExpired, UsageError
@@ -140,11 +141,13 @@ class Auditor:
 
     def handle(self, batch: Batch) -> AuditStep:
         """Judge a batch, and store the violations and the state."""
-        state, earlier = self._load(batch.number)
+        tables, earlier = self._load(batch.number)
+        state = {name: self._frame(name, table) for name, table in tables.items()}
         ends = earlier.position | batch.ends
         position = {number: end for number, end in ends.items() if number != UNKNOWN_REPLICA}
         frontier = max(earlier.frontier, min(position.values(), default=0))
-        ranges = checks.ranges_of(batch.rows).unionByName(state["ranges"])
+        new_ranges = checks.ranges_of(batch.rows).toArrow().cast(RANGES)
+        ranges = pa.concat_tables([tables["ranges"], new_ranges])
         if self._replay is not None:
             _check_complete(ranges, earlier.frontier, frontier)
         received = checks.entries_of(batch.rows).where(f"index >= {earlier.frontier}")
@@ -152,19 +155,21 @@ class Auditor:
         agreed = checks.agreed_changes(entries, frontier).persist()
         try:
             order = OrderState(state["seen"], state["origins"], earlier.last_call_us)
-            found = checks.disagreements(entries, ranges, frontier).unionByName(
+            range_rows = self._frame("ranges", ranges)
+            found = checks.disagreements(entries, range_rows, frontier).unionByName(
                 checks.order_violations(agreed, order, self._clock_error_us)
             )
-            findings = [Finding(*row) for row in found.orderBy("index", "checker").collect()]
+            findings = [Finding(*row) for row in found.collect()]
+            findings.sort(key=lambda each: (each.index, each.checker))
             following = {
                 "entries": checks.remaining(entries, frontier).toArrow(),
-                "ranges": ranges.where(f"stop > {frontier}").toArrow(),
+                "ranges": ranges.filter(pc.greater(ranges["stop"], frontier)),
                 "seen": checks.seen_calls(agreed, state["seen"], frontier).toArrow(),
                 "origins": checks.highest_events(agreed, state["origins"]).toArrow(),
             }
             progress = _progress(earlier, position, frontier, agreed)
             if self._replay is not None:
-                findings += self._replayed(batch.number, agreed, state["seen"])
+                findings += self._replayed(batch.number, agreed, tables["seen"])
                 progress = msgspec.structs.replace(
                     progress, replayed=earlier.replayed + progress.compared - earlier.compared
                 )
@@ -185,17 +190,23 @@ class Auditor:
         """Violations of all batches."""
         return [Finding(**row) for row in self._violations.read().to_pylist()]
 
-    def _replayed(self, batch: int, agreed: DataFrame, seen: DataFrame) -> list[Finding]:
+    def _replayed(self, batch: int, agreed: DataFrame, seen: pa.Table) -> list[Finding]:
         assert self._replay is not None
         self._replay.load(batch)
-        known = {(row[0], row[1]) for row in seen.select("client", "number").collect()}
-        rows = agreed.orderBy("index").select("body").toLocalIterator()
+        known = set(zip(seen["client"].to_pylist(), seen["number"].to_pylist(), strict=True))
+        rows = agreed.select("index", "body").orderBy("index").select("body").toLocalIterator()
         changes = _with_repetitions((decode_changes(bytes(row[0]))[0] for row in rows), known)
         return [Finding(REPLAY, *each) for each in self._replay.run(batch, changes)]
 
     # --- state ------------------------------------------------------------------------------------
 
-    def _load(self, batch: int) -> tuple[dict[str, DataFrame], Progress]:
+    def _frame(self, name: str, table: pa.Table) -> DataFrame:
+        """Return the frame of a table of the state."""
+        return self._spark.createDataFrame(
+            table.combine_chunks(), spark_schema(STATE_SCHEMAS[name])
+        )
+
+    def _load(self, batch: int) -> tuple[dict[str, pa.Table], Progress]:
         """Return the state before a batch."""
         before = [each for each in self._states.numbers() if each < batch]
         tables = {
@@ -204,13 +215,7 @@ class Auditor:
             else schema.empty_table()
             for name, schema in STATE_SCHEMAS.items()
         }
-        frames = {
-            name: self._spark.createDataFrame(
-                table.combine_chunks(), spark_schema(STATE_SCHEMAS[name])
-            )
-            for name, table in tables.items()
-        }
-        return frames, self._states.progress(before[-1]) if before else Progress()
+        return tables, self._states.progress(before[-1]) if before else Progress()
 
     def _save(self, batch: int, tables: dict[str, pa.Table], progress: Progress) -> None:
         directory = self._states.path(batch)
@@ -242,10 +247,10 @@ def _progress(
     )
 
 
-def _check_complete(ranges: DataFrame, start: int, stop: int) -> None:
+def _check_complete(ranges: pa.Table, start: int, stop: int) -> None:
     """Raise `ChangesExpired` if no replica has contributed some indices up to `stop`."""
-    known = ranges.select("start", "stop").distinct().collect()
-    gap = first_gap([(row[0], row[1]) for row in known], max(start, 1), stop)
+    known = zip(ranges["start"].to_pylist(), ranges["stop"].to_pylist(), strict=True)
+    gap = first_gap(known, max(start, 1), stop)
     if gap is not None:
         raise ChangesExpired(
             f"cannot replay the changes from {gap[0]} to {gap[1] - 1}, because no replica that "

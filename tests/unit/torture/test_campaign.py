@@ -2,12 +2,24 @@
 
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall
-from creekdb.torture.campaign import load_result, samples_of, save_result
+from creekdb.datatypes.kv import KV
+from creekdb.torture import campaign
+from creekdb.torture.campaign import (
+    TortureConfig,
+    load_result,
+    run_torture,
+    samples_of,
+    save_result,
+)
+from creekdb.torture.faults.nemesis import InjectedFault
+from creekdb.torture.round import RoundResult
+from creekdb.torture.workload import KvCalls, Subject
 from tests.unit.torture.recorded_torture import recorded_torture
 
 
@@ -72,6 +84,37 @@ def test_an_unknown_verdict_of_any_round_outranks_ok(verdicts: tuple[Verdict, ..
         each is UNKNOWN for each in verdicts
     ]
     assert result.verdicts == (UNKNOWN,)
+
+
+@pytest.mark.parametrize(("verdict", "is_kept"), [(OK, False), (UNKNOWN, True), (ILLEGAL, True)])
+def test_the_directory_of_a_round_without_ok_is_kept(
+    verdict: Verdict, is_kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (result,) = recorded_torture(verdict).rounds
+
+    def run_round(*arguments: Any) -> tuple[RoundResult, list[ObservedCall]]:
+        (tmp_path / "round-0").mkdir()
+        return result, []
+
+    monkeypatch.setattr(campaign, "run_round", run_round)
+    config = TortureConfig(minutes=1e-9, seed=1, replicas=3)
+    run_torture(config, Subject("kv", KV, KvCalls()), tmp_path, Observer())
+
+    assert (tmp_path / "round-0").exists() == is_kept
+
+
+class Observer:
+    def on_round(self, number: int, replicas: int, elapsed_s: float) -> None:
+        assert number == 0
+
+    def on_result(self, result: RoundResult) -> None:
+        assert result.number == 0
+
+    def on_stage(self, text: str) -> None: ...
+
+    def on_fault(self, fault: InjectedFault) -> None: ...
+
+    def on_call(self, call: ObservedCall) -> None: ...
 
 
 def test_the_first_of_several_violations_is_reported() -> None:

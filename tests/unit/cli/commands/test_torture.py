@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.cli import main
+from tests.unit.torture.recorded_torture import recorded_torture
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,27 @@ def test_a_directory_with_files_is_rejected(
     assert main(["torture", "--out", str(tmp_path / "out")]) == 2
 
     assert "it is not an empty directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "message"),
+    [
+        (Ok("replay"), 0, ""),
+        (Inconclusive("linearizability", "too long"), 4, "round 0 is inconclusive: search on with"),
+        (Illegal("replay", "lost"), 1, "seed 7 failed in round 0"),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst_verdict(
+    verdict: Verdict,
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(
+        "creekdb.cli.commands.torture.run_torture", lambda *_: recorded_torture(verdict)
+    )
+
+    assert main(["torture", "--out", str(tmp_path / "out")]) == code
+    assert message in capsys.readouterr().err

@@ -134,4 +134,20 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "elif server not in numbers:",
         "elif False:",
     ),
+    tested(
+        "watch_requests_no_pieces",
+        "a change that exceeds a message is read in pieces",
+        f"{SOURCE_TESTS}::test_a_change_that_exceeds_a_message_is_read_in_pieces",
+        "pipeline/watch/feeds.py",
+        "messages.ChangesRequest(self._number, start, cluster, offset=offset)",
+        "messages.ChangesRequest(self._number, start, cluster)",
+    ),
+    tested(
+        "audit_judges_late_changes_again",
+        "an index is judged once, without the replicas that were left out",
+        f"{CHECK_TESTS}::test_a_sound_history_is_judged_once_all_replicas_have_it",
+        "pipeline/watch/auditor.py",
+        '.where(f"index >= {earlier.frontier}")',
+        '.where("true")',
+    ),
 )

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from creekdb import datatypes
 from creekdb.checkers.blackbox import Model
+from creekdb.datatypes import OperationSampler
 from creekdb.datatypes.transactions import draw_micro_operation
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.datatype import DataType
@@ -63,9 +64,23 @@ def workload_of(name: str, datatype: DataType, function: str | None = None) -> C
         transactions = tpcc_workload(name, TPCC_REPLICAS, None, seed=0)
         return lambda random, client: transactions(0)
     if name in datatypes.SAMPLERS:
-        sample = datatypes.SAMPLERS[name]
-        return lambda random, client: WorkloadCall(*sample(random), _is_strong(random))
+        return _sampled_workload(datatype, datatypes.SAMPLERS[name])
     return _signature_workload(datatype)
+
+
+def _sampled_workload(datatype: DataType, sample: OperationSampler) -> CallSource:
+    """Return a workload of the drawn calls that clients can send: HTTP rejects other types."""
+
+    def next_call(random: Random, client: str) -> WorkloadCall:
+        while True:
+            operation, arguments = sample(random)
+            try:
+                datatype.checked_arguments(operation, arguments)
+            except BadValue:
+                continue
+            return WorkloadCall(operation, arguments, _is_strong(random))
+
+    return next_call
 
 
 def _is_strong(random: Random) -> bool:

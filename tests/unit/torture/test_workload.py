@@ -147,3 +147,12 @@ def test_transactions_write_unique_values_on_keys_that_are_replaced() -> None:
     assert {name for name, _, _ in operations} == {"append", "w", "r"}
     per_key = Counter(key for _, key, _ in operations)
     assert max(per_key.values()) < CALLS_PER_KEY
+
+
+@pytest.mark.parametrize("name", datatypes.SAMPLERS)
+def test_the_calls_of_ready_made_data_types_have_arguments_that_http_accepts(name: str) -> None:
+    datatype, random = datatypes.DATATYPES[name], Random(1)
+    source = workload_of(name, datatype)
+    for _ in range(100):
+        drawn = source(random, "client")
+        datatype.checked_arguments(drawn.operation, drawn.arguments)

@@ -175,6 +175,7 @@ class Node:
             checkpoint_every=1 << 30,
             digest_every=DIGEST_INTERVAL_REQUESTS,
             drafts=1,
+            emit_events=0,
             noop_ticks=NOOP_TICKS,
             window=CONSENSUS_WINDOW,
             parallelism=INLINE_TASKS_MAX,

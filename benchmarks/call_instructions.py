@@ -30,6 +30,27 @@ REPEATS: Final = (1, 3)
 COMPILED_PREFIX: Final = "CPyDef_"
 """Prefix of the functions that mypyc compiled from Python."""
 
+PARTS: Final = {
+    "run the operation": "CPyDef_versioned___VersionedExecution___run",
+    "install the result": "CPyDef_versioned___VersionedExecution___install",
+    "find the tentative response": (
+        "CPyDef_tentative_responses___TentativeResponses___respond_after_execution"
+    ),
+    "read a call and issue its request": (
+        "CPyDef_client_connection___ClientConnection___data_received"
+    ),
+    "deliver the requests of other replicas": "CPyDef_reliable___ReliableBroadcast___on_cast",
+    "validate messages": "CPyDef_validation___rejection_reason",
+    "compare messages with the state": "CPyDef_validation___contradiction_reason",
+    "commit": "CPyDef_creek___CreekReplica___cab_deliver",
+    "stabilise the request": "CPyDef_stable_prefix___StablePrefix___advance",
+    "encode and send responses": "CPyDef_driver___Driver____send_responses",
+    "of these, update the digest": "CPyDef_state_loader___StateDigest___replace",
+    "of these, msgspec encodes": "Encoder_encode",
+    "of these, msgspec decodes": "Decoder_decode",
+}
+"""Functions by the parts of a call. The last three belong to other parts as well."""
+
 _NAME: Final = re.compile(r"\((\d+)\)(?: (.*))?")
 
 
@@ -83,19 +104,23 @@ def measure(turns: int, strong: float) -> Profile:
         raise click.ClickException("valgrind not found; install it with 'apt-get install valgrind'")
     profiles = []
     with tempfile.TemporaryDirectory() as directory:
+        runs = []
         for repeats in REPEATS:
             out = Path(directory) / f"callgrind.{repeats}"
             command = [valgrind, "--tool=callgrind", f"--callgrind-out-file={out}", sys.executable]
             command += ["-m", "benchmarks.call", "--turns", str(turns), "--repeats", str(repeats)]
-            completed = subprocess.run(
+            run = subprocess.Popen(
                 [*command, "--strong", str(strong)],
                 env={**os.environ, "PYTHONHASHSEED": "0"},
-                capture_output=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 text=True,
-                check=False,
             )
-            if completed.returncode:
-                raise click.ClickException(f"valgrind failed: {completed.stderr[-2000:]}")
+            runs.append((run, out))
+        for run, out in runs:  # in parallel
+            _, errors = run.communicate()
+            if run.returncode:
+                raise click.ClickException(f"valgrind failed: {errors[-2000:]}")
             with out.open(encoding="utf-8", errors="replace") as file:
                 profiles.append(read_profile(file))
     return profiles[1].minus(profiles[0])
@@ -134,7 +159,9 @@ def main(turns: int, strong: float, top: int) -> None:
             if name.startswith(COMPILED_PREFIX)
         }
     )
+    parts = Counter({part: profile.inclusive[name] for part, name in PARTS.items()})
     console = Console()
+    console.print(table("part of a call", parts, calls, len(parts)))
     console.print(table("compiled function, with what it calls", compiled, calls, top))
     console.print(table("function alone", profile.own, calls, top))
     count = profile.total / calls

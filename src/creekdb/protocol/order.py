@@ -64,7 +64,7 @@ class RequestOrder:
         """Return the tentative requests later than `key`, or all of them if `key` is None."""
         if key is None:
             return iter(self.tentative)
-        return self.tentative.after(_sort_key(key))
+        return self.tentative.after(_sort_key(key.timestamp, key.id))
 
     def insert(self, request: Request) -> None:
         """Insert a new request at its position on `tentative` (lines 37-39)."""
@@ -72,7 +72,7 @@ class RequestOrder:
         assert id not in self._tentative_by_id
         assert id not in self.committed_ids
         self._tentative_by_id[id] = request
-        self.tentative.add(_sort_key(request), request)
+        self.tentative.add(_sort_key(request.timestamp, id), request)
 
     def commit(self, request: Request, cut: Sequence[Dot] = ()) -> list[Request]:
         """Move a strong request, preceded by its causal context, to `committed` (lines 49-52).
@@ -93,8 +93,9 @@ class RequestOrder:
             moved.sort(key=_order_key)
         moved.append(request)
         for each in moved:
-            self._remove_tentative(each)
-            self.committed_ids.add(each.id)
+            id = each.id
+            self._remove_tentative(each, id)
+            self.committed_ids.add(id)
         self.committed += moved
         return moved
 
@@ -139,15 +140,15 @@ class RequestOrder:
         all committed requests."""
         assert self.can_install(length, ids)
         for each in [request for id, request in self._tentative_by_id.items() if id in ids]:
-            self._remove_tentative(each)
+            self._remove_tentative(each, each.id)
         self.committed = []
         self.first_position = length
         self.committed_ids.update(ids)
 
-    def _remove_tentative(self, request: Request) -> None:
-        del self._tentative_by_id[request.id]
+    def _remove_tentative(self, request: Request, id: Dot) -> None:
+        del self._tentative_by_id[id]
         if not self.tentative.remove_first(request):
-            removed = self.tentative.remove(_sort_key(request), request)
+            removed = self.tentative.remove(_sort_key(request.timestamp, id), request)
             assert removed
 
 
@@ -156,8 +157,8 @@ def _order_key(request: Request) -> tuple[int, Dot]:
     return request.timestamp, request.id
 
 
-def _sort_key(item: Request | OrderKey) -> int:
+def _sort_key(timestamp: int, id: Dot) -> int:
     """Return the order key as one integer that compares alike. An event number takes less than 62
     bits, the number of a replica less than 34."""
-    replica, event = item.id
-    return (item.timestamp << 96) | (replica << 62) | event
+    replica, event = id
+    return (timestamp << 96) | (replica << 62) | event

@@ -16,6 +16,7 @@ ZERO_ALLOWED: Final = (
     "decided_only",
     "digest_every",
     "drafts",
+    "emit_events",
     "estimates",
     "footprints",
     "fast_path",
@@ -110,6 +111,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     drafts: int = 0
     """If 1, the driver streams the registers of checkpoints and snapshots incrementally, and their
     keys are kept sorted. So a large state never makes one step slow."""
+    emit_events: int = 1
+    """If 0, the replica emits no events of casts, CAB deliveries and commits. These are for
+    recordings."""
     record_orders: int = 0
     """If 1, each tentative response carries the serialisation on which it was computed. This costs
     a walk over everything that is not stable, and is meant for tests."""

@@ -15,6 +15,9 @@ T = TypeVar("T")
 
 BLOCK_SIZE: Final = 128
 """Size of a block that is filled from the end. A block holds at most twice as many items."""
+INSERT_SHIFT_MAX: Final = 64
+"""Number of following items up to which `insert` is faster than the assignment of a slice, which
+shifts them in one step."""
 
 
 class _Block(Generic[T]):
@@ -77,11 +80,16 @@ class SortedBlocks(Generic[T]):
                 blocks.append(_Block([key], [item]))
                 last_keys.append(key)
             return
-        index = self._block_index(key)
+        is_in_last = len(last_keys) == 1 or last_keys[-2] < key  # the usual case
+        index = len(last_keys) - 1 if is_in_last else self._block_index(key)
         block = blocks[index]
         position = bisect_left(block.keys, key)
-        block.keys[position:position] = (key,)  # shifts the rest faster than `insert` does
-        block.items[position:position] = (item,)
+        if len(block.keys) - position <= INSERT_SHIFT_MAX:
+            block.keys.insert(position, key)
+            block.items.insert(position, item)
+        else:
+            block.keys[position:position] = (key,)
+            block.items[position:position] = (item,)
         if len(block.keys) > 2 * BLOCK_SIZE:
             blocks.insert(index + 1, _Block(block.keys[BLOCK_SIZE:], block.items[BLOCK_SIZE:]))
             last_keys.insert(index, block.keys[BLOCK_SIZE - 1])

@@ -117,8 +117,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 RELIABLE_BROADCAST,
-                ("self._outbox.records.append(Received(request))\n        self._accept(request)"),
-                "self._accept(request)",
+                "self._outbox.records.append(Received(request))\n        self._accept(request, id)",
+                "self._accept(request, id)",
             ),
         ),
     ),

@@ -28,37 +28,60 @@ MASK: Final = 2**64 - 1
 _ODD_FACTOR: Final = 0x9E3779B97F4A7C15
 
 _encode: Final = msgspec.msgpack.Encoder().encode
+_crc32: Final = crc32
+"""A constant costs compiled code less than an imported name."""
 _PAIR_CHECKSUM: Final = crc32(b"\x92")
 """Checksum of the first byte of an encoded pair. The bytes of its two items follow."""
 
 
 class StateDigest:
-    """Digest of a state. A checksum c of the encoded pair (key, value) contributes c (c + odd)."""
+    """Digest of a state. A checksum c of the encoded pair (key, value) contributes c (c + odd).
 
-    __slots__ = ("_square_sum", "_sum")
+    Compiled code multiplies small integers inline, and allocates the product of larger ones. So the
+    square of a checksum h 2**16 + l is computed as h² 2**32 + h l 2**17 + l².
+    """
+
+    __slots__ = ("_cross_sum", "_high_sum", "_initial", "_low_sum", "_sum")
 
     def __init__(self) -> None:
+        self._initial = 0
+        """Digest before the changes that the sums count."""
         self._sum = 0
         """Sum of the checksums."""
-        self._square_sum = 0
+        self._high_sum = 0
+        """Sum of h² of the checksums."""
+        self._cross_sum = 0
+        """Sum of h l."""
+        self._low_sum = 0
+        """Sum of l²."""
 
     @property
     def value(self) -> int:
-        return (self._square_sum + self._sum * _ODD_FACTOR) & MASK
+        squares = (self._high_sum << 32) + (self._cross_sum << 17) + self._low_sum
+        return (self._initial + squares + self._sum * _ODD_FACTOR) & MASK
 
     @value.setter
     def value(self, value: int) -> None:
-        self._sum, self._square_sum = 0, value
+        self._initial = value
+        self._sum = self._high_sum = self._cross_sum = self._low_sum = 0
 
     def replace(self, key: Key, old: Any, new: Any) -> None:
         """Replace the value of a register; `ABSENT` stands for no value."""
-        key_checksum = crc32(_encode(key), _PAIR_CHECKSUM)
-        new_checksum = 0 if new is ABSENT else crc32(_encode(new), key_checksum)
-        old_checksum = 0 if old is ABSENT else crc32(_encode(old), key_checksum)
-        self._sum += new_checksum - old_checksum
-        self._square_sum += (new_checksum - old_checksum) * (
-            new_checksum + old_checksum
-        )  # one product, not two
+        key_checksum = _crc32(_encode(key), _PAIR_CHECKSUM)
+        if new is not ABSENT:
+            checksum: int = _crc32(_encode(new), key_checksum)
+            high, low = checksum >> 16, checksum & 0xFFFF
+            self._sum += checksum
+            self._high_sum += high * high
+            self._cross_sum += high * low
+            self._low_sum += low * low
+        if old is not ABSENT:
+            checksum = _crc32(_encode(old), key_checksum)
+            high, low = checksum >> 16, checksum & 0xFFFF
+            self._sum -= checksum
+            self._high_sum -= high * high
+            self._cross_sum -= high * low
+            self._low_sum -= low * low
 
 
 class StateLoader:

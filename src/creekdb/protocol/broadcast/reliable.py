@@ -113,11 +113,12 @@ class ReliableBroadcast:
     def on_cast(self, message: Cast) -> None:
         ahead_max = CAST_AHEAD_FACTOR * self._shared.settings.pull_limit
         for request in message.requests:
-            replica, event = request.id
+            id = request.id
+            replica, event = id
             if event - self.delivered.last_contiguous(replica) > ahead_max:
                 self._probes.hit(Probe.REQUEST_TOO_FAR_AHEAD)
             else:
-                self._receive(request)
+                self._receive(request, id)
 
     def on_summary(self, message: Summary, sender: int) -> None:
         count = message.received.count()
@@ -145,7 +146,7 @@ class ReliableBroadcast:
 
     def on_pulled(self, message: PullResponse, sender: int) -> None:
         for request in message.requests:
-            if self._receive(request):
+            if self._receive(request, request.id):
                 self._probes.hit(Probe.REQUEST_PULLED)
         if self._pull(sender):
             self._probes.hit(Probe.PULL_CONTINUED)
@@ -198,7 +199,7 @@ class ReliableBroadcast:
         """Restore requests from disk and deliver them again, including those of this replica."""
         for request in requests:
             if self.received.add(request.id):
-                self._accept(request)
+                self._accept(request, request.id)
 
     def _retain(self, request: Request) -> None:
         replica, event = request.id
@@ -214,19 +215,17 @@ class ReliableBroadcast:
             self._retain(request)
             self._discarded_until[replica] = min(event - 1, self._discarded_until.get(replica, 0))
 
-    def _receive(self, request: Request) -> bool:
-        id = request.id
+    def _receive(self, request: Request, id: Dot) -> bool:
         if not self.received.add(id):
             self._probes.hit(Probe.REQUEST_DUPLICATED)
             return False
         self._outbox.records.append(Received(request))
-        self._accept(request)
+        self._accept(request, id)
         return True
 
-    def _accept(self, request: Request) -> None:
-        id = request.id
-        self._retain(request)
+    def _accept(self, request: Request, id: Dot) -> None:
         replica, event = id
+        self._retained[replica][event] = request
         is_next = event == self.delivered.last_contiguous(replica) + 1
         if is_next and not self._waits_for_context(request):
             self._deliver_request(request, id)

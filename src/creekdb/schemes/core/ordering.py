@@ -91,6 +91,7 @@ class Ordering:
         self._has_total_order = not guarantees.contexts
         """True if CAB orders each request separately. Then no request has a causal context, and
         `strong` only selects the response that a client waits for."""
+        self._emits_events = bool(variables.settings.emit_events)
         self._order = variables.order
         self._outbox = variables.outbox
         self._probes = variables.probes
@@ -165,15 +166,17 @@ class Ordering:
             assert self.missing_dependency(id) is None, "CAB delivered ahead of its predicate"
             self._extend_cut(id, instance)
             return []
-        self._outbox.events.append(CabDelivered(id, instance))
+        if self._emits_events:
+            self._outbox.events.append(CabDelivered(id, instance))
         cut = self._cut if self._cut_instance == instance else ()
         self._cut = ()
         self.causal_context.add(id)
         moved = order.commit(request, cut)
         if cut and len(moved) > 1:
             self._probe_cut(request, moved)
-        for index, each in enumerate(moved, order.length - len(moved)):
-            self._outbox.events.append(Committed(each.id, index))
+        if self._emits_events:
+            for index, each in enumerate(moved, order.length - len(moved)):
+                self._outbox.events.append(Committed(each.id, index))
         if request.operation.name == MEMBERSHIP_OPERATION:
             self._apply_membership_change(request.operation, instance)
         if self._observer is not None:
@@ -195,7 +198,8 @@ class Ordering:
             self.stack.cab.on_arrived(id)
 
     def _rb_cast(self, request: Request) -> Request:
-        self._outbox.events.append(RbCast(request))
+        if self._emits_events:
+            self._outbox.events.append(RbCast(request))
         self.stack.reliable_broadcast.cast(request)  # line 23
         self._insert(request)
         return request

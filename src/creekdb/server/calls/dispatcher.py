@@ -451,12 +451,13 @@ class CallDispatcher:
 
     def observe(self, events: tuple[Event, ...]) -> None:
         """Apply events to the calls that wait for them."""
+        queued = self._queued_by_missing
         for event in events:
             # Dependent calls are dispatched after the effects of this batch are applied. A
             # dependent call is executed after its request, and its records follow the records of
             # that request.
             if type(event) is RbDelivered:
-                if event.id in self._queued_by_missing:
+                if queued and event.id in queued:
                     asyncio.get_running_loop().call_soon(self.release, event.id)
             elif type(event) is CheckpointInstalled:
                 self._admission.pending.serve_all(event.ids)

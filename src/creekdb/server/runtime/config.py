@@ -249,6 +249,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return Settings(
             members=configuration.replica_ids,
             checkpoint_every=self.checkpoint_every,
+            emit_events=int(bool(self.record)),
             record_orders=int(self.record_orders),
             digest_every=DIGEST_INTERVAL_REQUESTS,
             report_changes=(1 + self.before_images) if self.keeps_changes else 0,

@@ -65,8 +65,9 @@ class Watchdog:
         if self._worker.is_alive():
             self._worker.join()
 
-    def begin(self, operation: Operation, started_s: float) -> None:
-        self._running = operation, started_s, threading.get_ident()
+    def begin(self, operation: Operation, started_s: float, thread: int | None = None) -> None:
+        """Record the beginning of an operation in a thread, by default the current one."""
+        self._running = operation, started_s, threading.get_ident() if thread is None else thread
 
     def end(self) -> None:
         running, self._running = self._running, None
@@ -196,14 +197,15 @@ class InlineExecutor(Executor):
         self._tasks.clear()
 
     def _run_slice(self) -> None:
-        tasks, watchdog = self._tasks, self._watchdog
+        tasks, watchdog, replica = self._tasks, self._watchdog, self._replica
+        thread = threading.get_ident()
         started_s = now_s = time.monotonic()
         deadline_s = self._slices.begin(now_s)
         try:
             while tasks and now_s < deadline_s:
                 task = tasks.popleft()
-                watchdog.begin(task.request.operation, now_s)
-                execution = self._replica.run(task)
+                watchdog.begin(task.request.operation, now_s, thread)
+                execution = replica.run(task)
                 watchdog.end()
                 self.executions += 1
                 self._completed(task, execution)

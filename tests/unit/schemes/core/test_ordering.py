@@ -1,9 +1,13 @@
-"""Due time of the strong no-op."""
+"""Due time of the strong no-op, and events."""
 
+import pytest
+
+from creekdb.protocol.effects import CabDelivered, Committed, RbCast, RbDelivered
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.core.execution import ReplicaVariables
 from creekdb.schemes.core.ordering import NOOP_FOLLOWER_FACTOR, Stabiliser
+from tests.unit.schemes.single_replica import SingleReplica, dots
 
 
 def new_stabiliser() -> Stabiliser:
@@ -49,3 +53,31 @@ def test_no_noop_is_due_while_another_is_uncommitted() -> None:
     assert stabiliser.is_noop_due(is_leader=True), (
         "the committed no-op did not stabilise the request"
     )
+
+
+class _ObservedReplica(SingleReplica):
+    """Replica that records the types of its events."""
+
+    def __init__(self, emit_events: int) -> None:
+        self.events: list[type[object]] = []
+        super().__init__(emit_events=emit_events)
+
+    def take_effects(self) -> None:
+        self.events += map(type, self.replica.outbox.events)
+        super().take_effects()
+
+
+@pytest.mark.parametrize(
+    ("emit_events", "events"),
+    [(0, [RbDelivered]), (1, [RbCast, RbDelivered, CabDelivered, Committed, Committed])],
+)
+def test_events_that_only_recordings_need_can_be_omitted(
+    emit_events: int, events: list[type[object]]
+) -> None:
+    replica = _ObservedReplica(emit_events)
+    weak = replica.invoke("put", "a", 1)
+    strong = replica.receive_request(5_000, "noop", context=dots(weak))
+    replica.decide(strong)
+
+    assert replica.replica.view.committed_ids() == (weak, strong)
+    assert replica.events == events

@@ -298,4 +298,12 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "if build is not None and build != own",
         "if build == own",
     ),
+    tested(
+        "idle_replica_wakes_at_every_tick",
+        "an idle replica processes two ticks together",
+        "tests/unit/server/runtime/test_maintenance.py",
+        "server/runtime/maintenance.py",
+        "ticks = IDLE_TICKS if is_idle() else 1",
+        "ticks = 1",
+    ),
 )

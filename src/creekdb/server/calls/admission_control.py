@@ -233,8 +233,12 @@ class AdmissionControl:
         without its leader or a majority nothing is committed. Neither is an overload.
         """
         self.pending.tick(elapsed_s)
-        can_commit = self._membership.can_commit(AUDIBLE_S + 2 * elapsed_s)
-        self.uncommitted.tick(elapsed_s, can_commit and not self.pending.is_stalled)
+        can_progress = (
+            len(self.uncommitted) > 0  # an empty queue is not stalled
+            and not self.pending.is_stalled
+            and self._membership.can_commit(AUDIBLE_S + 2 * elapsed_s)
+        )
+        self.uncommitted.tick(elapsed_s, can_progress)
 
     def can_write(self) -> bool:
         """True if the disk keeps up. A disk that hangs without an error must not fill memory."""

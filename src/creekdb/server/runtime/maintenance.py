@@ -55,8 +55,32 @@ CHECKS_PER_INTERVAL: Final = 4
 EXPIRY_PAUSE_S: Final = 0.02
 """Pause between two batches of expired calls, in seconds, in favour of other work."""
 
+IDLE_TICKS: Final = 2
+"""Number of ticks that an idle replica processes together. It wakes half as often, and sends as
+many heartbeats, which are due at every second tick."""
+
 InternalCall: TypeAlias = Callable[[Operation, bool], Awaitable[Any]]
 """Invocation of an internal operation, strong or weak. Returns the first response, or nothing."""
+
+
+async def run_ticks(
+    interval_s: float, tick: Callable[[float, int], None], is_idle: Callable[[], bool]
+) -> None:
+    """Call `tick` with the seconds since its last call, and the number of ticks that are due.
+
+    While the replica is idle, the next `IDLE_TICKS` are due together. A call that arrives meanwhile
+    has waited for as many ticks when they are due.
+    """
+    loop = asyncio.get_running_loop()
+    due_s = last_s = loop.time()
+    ticks = 1
+    while True:
+        now_s = loop.time()
+        tick(now_s - last_s, ticks)
+        last_s = now_s
+        ticks = IDLE_TICKS if is_idle() else 1
+        due_s = max(due_s + ticks * interval_s, loop.time())
+        await asyncio.sleep(due_s - loop.time())
 
 
 async def expire_old_calls(

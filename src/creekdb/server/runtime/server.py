@@ -62,6 +62,7 @@ from creekdb.server.runtime.maintenance import (
     record_samples,
     restart_keys,
     retry_disk,
+    run_ticks,
     warn_of_certificate_expiry,
 )
 from creekdb.server.runtime.replica_lock import LockedDataType, ReplicaLock
@@ -611,7 +612,7 @@ class Server:
         """Start the peer links and all tasks that run until the replica stops."""
         spawn = self.task_supervisor.spawn
         self.peers.start()
-        spawn(self._tick())
+        spawn(run_ticks(self.config.tick_ms / 1000, self._tick, self._is_idle))
         spawn(retry_disk(self.journal))
         spawn(self.rollback_guard.save_periodically())
         if not self.config.record:  # a recorded run contains only calls of clients
@@ -651,21 +652,25 @@ class Server:
         await self.membership.wait_until_joined(interval_s, self.limits.report_after_s)
         self.dispatcher.release_barrier()
 
-    async def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
-        interval_s = self.config.tick_ms / 1000
-        due_s = last_s = loop.time()
-        while True:
-            now_s = loop.time()
-            self.admission.record_tick(now_s - last_s)
-            last_s = now_s
-            self._has_dialled_peers = self._has_dialled_peers or self.peers.has_dialled_all()
-            if self._has_dialled_peers and self.admission.can_write():
+    def _tick(self, elapsed_s: float, ticks: int) -> None:
+        self.admission.record_tick(elapsed_s)
+        self._has_dialled_peers = self._has_dialled_peers or self.peers.has_dialled_all()
+        if self._has_dialled_peers and self.admission.can_write():
+            for _ in range(ticks):
                 self.driver.tick()
-            self.journal.request_sync()
-            self.membership.refresh()
-            due_s = max(due_s + interval_s, loop.time())
-            await asyncio.sleep(due_s - loop.time())
+        self.journal.request_sync()
+        self.membership.refresh()
+
+    def _is_idle(self) -> bool:
+        """True if this replica has joined, knows a leader, and has no request in progress."""
+        view = self.driver.replica.view
+        return (
+            not view.tentative_length()
+            and not self.driver.executor.pending_count()
+            and not self.driver.pending_batches
+            and self.membership.accepts_calls
+            and view.leader() is not None
+        )
 
     async def _log_state_changes(self) -> None:
         logger = StateChangeLogger(self.event_log, self.config.replica)

@@ -13,8 +13,10 @@ from tests.mutants.catalogue import (
     ORDERING,
     RELIABLE_BROADCAST,
     STACK,
+    AnyMutant,
     Edit,
     Mutant,
+    tested,
 )
 
 DELIVER_WITHOUT_CONTEXT = Edit(
@@ -23,7 +25,7 @@ DELIVER_WITHOUT_CONTEXT = Edit(
 """Removal of the broadcast's guard. Both the broadcast, for speed, and the predicate, for
 correctness, wait for a causal context, so the guard would hide a fault of the predicate."""
 
-MUTANTS: tuple[Mutant, ...] = (
+MUTANTS: tuple[AnyMutant, ...] = (
     # --- acceptor: no vote against a promise or before the predicate holds -----------------------
     Mutant(
         "votes_before_predicate_holds",
@@ -187,7 +189,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "keeps_leading_when_outbid",
         "validity: an outbid leader prepares a new ballot when it is trusted again",
-        100,
+        600,
         (
             Edit(
                 LEADER,
@@ -195,6 +197,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "if False:",
             ),
         ),
+        first=500,
     ),
     Mutant(
         "reuses_recovered_instance",
@@ -246,11 +249,13 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
     ),
-    Mutant(
+    tested(
         "cab_delivers_twice",
         "Section 3.3: m is CAB-delivered at most once",
-        100,
-        (Edit(CAB, "if self._is_delivered(id):", "if False:"),),
+        "tests/unit/protocol/broadcast/test_cab.py",
+        CAB,
+        "elif self._is_delivered(id):",
+        "elif False:",
     ),
     Mutant(
         "skips_predicates_on_weak_arrival",

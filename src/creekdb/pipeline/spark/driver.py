@@ -124,42 +124,13 @@ class Driver:
                 self._context.addPyFile(file)
         else:
             send_code(spark, self._scratch, self._options, is_remote=False)
-            with self._watch_executors(self._context):
+            with cancel_if_executors_exit(self._executor_exits, self._context.cancelAllJobs):
                 check_executors(spark, self._context.defaultParallelism)
         return spark
 
-    @contextmanager
-    def _watch_executors(self, context: "SparkContext") -> Iterator[None]:
-        """Cancel the jobs and raise UsageError if executors exit again and again.
-
-        A standalone master restarts such executors without end.
-        """
-        done = threading.Event()
-        exits: list[str] = []
-
-        def watch() -> None:
-            first_s: float | None = None
-            while not done.wait(WATCH_INTERVAL_S):
-                found = Driver._java.executor_exits() if Driver._java is not None else []
-                if len(found) >= EXECUTOR_EXITS_MAX:
-                    first_s = first_s or monotonic()
-                    if monotonic() - first_s >= EXECUTOR_GRACE_S:
-                        exits.append(found[-1])
-                        context.cancelAllJobs()
-                        return
-
-        watcher = threading.Thread(target=watch, name="spark-executors", daemon=True)
-        watcher.start()
-        try:
-            yield
-        except Exception:
-            if not exits:
-                raise
-        finally:
-            done.set()
-            watcher.join()
-        if exits:
-            raise UsageError(f"{exits[0]}; see the logs of its worker")
+    @staticmethod
+    def _executor_exits() -> list[str]:
+        return Driver._java.executor_exits() if Driver._java is not None else []
 
     def exit_error(self, error: Exception) -> CreekError | None:
         java = Driver._java
@@ -178,6 +149,46 @@ class Driver:
             running = self._session or self._context
             if running is not None and not self._has_exited:
                 running.stop()
+
+
+@contextmanager
+def cancel_if_executors_exit(
+    exits: Callable[[], list[str]],
+    cancel_jobs: Callable[[], None],
+    grace_s: float = EXECUTOR_GRACE_S,
+    interval_s: float = WATCH_INTERVAL_S,
+) -> Iterator[None]:
+    """Cancel the jobs of the body and raise UsageError if executors exit again and again.
+
+    A standalone master restarts such executors without end. `cancel_jobs` is called until the body
+    ends, since it cancels only running jobs, and the body may submit another one afterwards.
+    """
+    done = threading.Event()
+    last_exit: str | None = None
+
+    def watch() -> None:
+        nonlocal last_exit
+        first_s: float | None = None
+        while not done.wait(interval_s):
+            found = exits()
+            if len(found) >= EXECUTOR_EXITS_MAX:
+                first_s = monotonic() if first_s is None else first_s
+                if monotonic() - first_s >= grace_s:
+                    last_exit = found[-1]
+                    cancel_jobs()
+
+    watcher = threading.Thread(target=watch, name="spark-executors", daemon=True)
+    watcher.start()
+    try:
+        yield
+    except Exception:
+        if last_exit is None:
+            raise
+    finally:
+        done.set()
+        watcher.join()
+    if last_exit is not None:
+        raise UsageError(f"{last_exit}; see the logs of its worker")
 
 
 def _spark_home() -> Path:

@@ -12,12 +12,16 @@ from creekdb.exploration.scope import get_scope
 from creekdb.exploration.search import Exploration, Explorer
 from creekdb.schemes.registry import get_spec
 from tests.docs.exploration import counts_of, stated_counts
-from tests.mutants.catalogue import consensus, ordering, release
+from tests.mutants.catalogue import Mutant, consensus, ordering, release
 from tests.mutants.planting import plant
 
 STATES_MAX = 60_000
 
-MUTANTS = {each.name: each for each in (*consensus.MUTANTS, *ordering.MUTANTS, *release.MUTANTS)}
+MUTANTS = {
+    each.name: each
+    for each in (*consensus.MUTANTS, *ordering.MUTANTS, *release.MUTANTS)
+    if isinstance(each, Mutant)
+}
 CAUGHT_BY = {
     # acceptor
     "votes_before_predicate_holds": "smallest",

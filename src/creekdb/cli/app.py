@@ -103,7 +103,7 @@ def command(context: click.Context) -> None:
     Exit codes:
       0  success                            3  file or disk error
       1  violation found, or call failed    4  check or search without a verdict
-      2  usage error                        5  success that became an error (creek call --final)
+      2  usage error                        5  success that became an error
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

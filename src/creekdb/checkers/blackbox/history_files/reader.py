@@ -19,7 +19,7 @@ from creekdb.checkers.blackbox.linearizability.models import Model, require_call
 from creekdb.checkers.blackbox.observations import ObservedCall
 from creekdb.errors import DECODE_ERRORS, BadValue, StorageFault, UsageError
 
-_EVENT_START: Final = re.compile(r"\{\s*:|#|INFO")
+_EVENT_START: Final = re.compile(r"\{\s*:|#\w|INFO")
 
 
 def read_calls(path: Path, model: Model | None = None) -> tuple[ObservedCall, ...]:

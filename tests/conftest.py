@@ -9,6 +9,7 @@ halve its CPU time.
 Tests run the sources, also after `make compiled`. `make test-compiled` sets CREEK_COMPILED=1.
 """
 
+import gc
 import os
 from typing import Any
 
@@ -33,3 +34,13 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         renamed = getattr(item, "_nodeid", item.nodeid)
         if renamed != item.nodeid:
             item._id = type(item._id).parse(renamed)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude what is loaded now from garbage collection.
+
+    A worker holds thousands of tests and modules until its end. Tests that collect garbage would
+    traverse all of them each time.
+    """
+    gc.collect()
+    gc.freeze()

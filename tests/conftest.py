@@ -37,9 +37,9 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude what is loaded now from garbage collection.
+    """Exclude all loaded modules and tests from garbage collection.
 
-    A worker holds thousands of tests and modules until its end. Tests that collect garbage would
+    A worker holds thousands of them until its end. Tests that collect garbage would
     traverse all of them each time.
     """
     gc.collect()

@@ -67,10 +67,19 @@ def test_creek_up_starts_supervises_and_stops_a_cluster(
         )
         assert {each["committed"] > 0 for each in statuses} == {True}
 
+        for _ in range(2):
+            assert main(["call", "put", "lamp", "off", "--at", addresses[0]]) == 0
+            assert main(["call", "increment", "lamp", "--at", addresses[0], "--final"]) == 1
+        assert main(["call", "put", "lamp", "3", "--at", addresses[0], "--final"]) == 0
+
         os.kill(cluster.replica_pids()[1], signal.SIGKILL)
         cluster.wait_for("replica 1 was killed by signal 9 and is restarted")
         cluster.wait_for(f"replica 1 is up at {addresses[1]}")
         os.kill(cluster.replica_pids()[0], signal.SIGSTOP)  # a frozen replica is stopped as well
+        error = "increment raised BadValue: can only add to an int, and 'lamp' holds a str"
+        reports = [line for line in cluster.lines if line.startswith(f"{error}; traceback: ")]
+        assert len(reports) == 1  # once for all replicas and both calls
+        assert Path(reports[0].partition("traceback: ")[2]).parent == data_dir
         assert cluster.stop() == 0
 
     assert main(["status", "--at", addresses[0]]) == 1

@@ -155,7 +155,7 @@ class LocalCluster:
             command += self._options
             if self.http_addresses:
                 command += ["--http", self.http_addresses[replica]]
-            with (self.directory / f"{replica}.out").open("ab") as output:
+            with self.output_path(replica).open("ab") as output:
                 self._running[replica] = subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
@@ -272,7 +272,7 @@ class LocalCluster:
 
     def last_output_line(self, replica: int) -> str:
         """Return the last line that a replica printed, usually the cause of its exit."""
-        output = (self.directory / f"{replica}.out").read_text(errors="replace").strip()
+        output = self.output_path(replica).read_text(errors="replace").strip()
         lines = [
             line
             for line in output.splitlines()
@@ -282,7 +282,7 @@ class LocalCluster:
 
     def last_event_text(self, replica: int, event: str) -> str | None:
         """Return the text of the last such event, or None if the end of the output has none."""
-        with (self.directory / f"{replica}.out").open("rb") as file:
+        with self.output_path(replica).open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - OUTPUT_TAIL_BYTES))
             output = file.read().decode(errors="replace")
         for line in reversed(output.splitlines()):
@@ -290,6 +290,26 @@ class LocalCluster:
             if separator:
                 return text.partition(f" replica {replica}: ")[2]
         return None
+
+    def output_path(self, replica: int) -> Path:
+        """Return the file with the output of a replica, which includes its log."""
+        return self.directory / f"{replica}.out"
+
+    def read_event_texts(self, replica: int, event: str, start: int) -> tuple[list[str], int]:
+        """Return the texts of such events after byte `start`, and the position to continue at."""
+        try:
+            with self.output_path(replica).open("rb") as file:
+                file.seek(start)
+                output = file.read()
+        except FileNotFoundError:  # removed by the user or a cleaner of temporary files
+            return [], start
+        lines, newline, _ = output.rpartition(b"\n")
+        texts = []
+        for line in lines.decode(errors="replace").splitlines():
+            text, separator, _ = line.partition(f" ({event} ")
+            if separator:
+                texts.append(text.partition(f" replica {replica}: ")[2])
+        return texts, start + len(lines) + len(newline)
 
     def _check_running(self) -> None:
         for replica in self.reap_exited():

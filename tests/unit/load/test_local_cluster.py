@@ -24,6 +24,22 @@ def test_the_last_event_of_a_kind_is_found_in_the_output(tmp_path: Path) -> None
     assert text == "slow(7) has been running for 5.1 s and blocks all"
 
 
+def test_each_event_of_a_kind_is_read_once(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path, replicas=1)
+    event = EventName.OPERATION_RAISED
+    assert cluster.read_event_texts(0, event, 0) == ([], 0)
+    line = "info    replica 0: buy raised LookupError: {} left (operation.raised operation=buy)"
+    output = tmp_path / "0.out"
+    output.write_text(f"{line.format('0')}\nTraceback\n{EVENT}\n{line.format('1')}")
+    texts, position = cluster.read_event_texts(0, event, 0)
+    assert texts == ["buy raised LookupError: 0 left"]  # the last line is incomplete
+    with output.open("a") as file:
+        file.write("\n")
+    texts, position = cluster.read_event_texts(0, event, position)
+    assert texts == ["buy raised LookupError: 1 left"]
+    assert cluster.read_event_texts(0, event, position) == ([], output.stat().st_size)
+
+
 def test_a_replica_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     cluster = LocalCluster(tmp_path, replicas=1)
     code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print(1, flush=True)"

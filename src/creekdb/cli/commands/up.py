@@ -279,6 +279,10 @@ class _ClusterView:
             each: cluster.last_event_text(each, EventName.OPERATION_LONG)
             for each in range(len(self._rows))
         }
+        self._output_read = {
+            each: cluster.output_path(each).stat().st_size for each in range(len(self._rows))
+        }
+        self._operation_errors: set[str] = set()
         self._events: list[str] = []
         self._console = stdout_console()
 
@@ -353,6 +357,8 @@ class _ClusterView:
         self._rows[replica] = row._replace(status=None, state=state, operations_per_s=None)
 
     def _supervise(self) -> None:
+        for replica in range(len(self._rows)):
+            self._report_operation_errors(replica)
         for replica, code in self._cluster.reap_exited().items():
             if code < 0:
                 self._report(f"replica {replica} was killed by signal {-code} and is restarted")
@@ -374,6 +380,17 @@ class _ClusterView:
             return self._cluster.last_output_line(replica)
         removed = self._cluster.last_event_text(replica, EventName.REPLICA_REMOVED)
         return removed or "stopped on request; the page can start it again"
+
+    def _report_operation_errors(self, replica: int) -> None:
+        """Report the errors that operations raised, each of them once for all replicas."""
+        texts, self._output_read[replica] = self._cluster.read_event_texts(
+            replica, EventName.OPERATION_RAISED, self._output_read[replica]
+        )
+        for text in texts:
+            error = text.partition("; later errors")[0]
+            if error not in self._operation_errors:
+                self._operation_errors.add(error)
+                self._report(f"{error}; traceback: {self._cluster.output_path(replica)}")
 
     def _report_long_operation(self, replica: int) -> None:
         """Report the long operation of a replica that cannot respond, from its log."""

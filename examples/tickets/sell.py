@@ -21,15 +21,16 @@ with (
     creekdb.connect(f"127.0.0.1:{PORT}") as north,
     creekdb.connect(f"127.0.0.1:{PORT + 2}") as south,
 ):
-    for office in (north, south):
-        office.strong(owners)  # both replicas are up
+    sold = [office.strong(owners) for office in (north, south)]  # both replicas are up
+    seat = f"A{len(sold[0]) + 1}"
     creek("cut", "2")
     print("The network is down: the offices cannot reach each other.")
-    sales = [north.weak.begin(buy, "A1", "ann"), south.weak.begin(buy, "A1", "bob")]
-    for sale in sales:
-        print("sold:", sale.tentative)
-
-    creek("heal")
+    try:
+        sales = [north.weak.begin(buy, seat, "ann"), south.weak.begin(buy, seat, "bob")]
+        for sale in sales:
+            print("sold:", sale.tentative)
+    finally:
+        creek("heal")
     print("The network is up again.")
     for sale in sales:
         try:

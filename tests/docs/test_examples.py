@@ -38,6 +38,15 @@ def test_an_application_runs_as_its_readme_shows(example: Path, runner: PageRunn
         runner.check(command)
 
 
+def test_the_box_offices_sell_the_next_seat_when_they_run_again(runner: PageRunner) -> None:
+    example = ROOT / "examples" / "tickets"
+    shutil.copytree(example, runner.directory, dirs_exist_ok=True)
+    cluster = runner.start("cluster", f"creek up --datatype theatre:theatre --port {runner.port}")
+    cluster.wait_for("is the leader")
+    assert runner.run("python sell.py").splitlines()[-1] == "sold seats: 1"
+    assert runner.run("python sell.py").splitlines()[-1] == "sold seats: 2"
+
+
 def test_applications_are_small_and_listed() -> None:
     listed = (ROOT / "examples" / "README.md").read_text()
     for example in EXAMPLES:

@@ -204,7 +204,7 @@ def test_the_demo_ends_in_an_apology_that_can_be_opened(browser: Browser, cluste
     expect(sorry).to_be_visible()
     expect(page.locator("#headline")).to_have_text(CONNECTED_HEADLINE)
     changed = page.locator("#results div", has_text="finally False: an apology is due")
-    expect(changed).to_contain_text("Replica 0, put_if_absent: true, tentative")
+    expect(changed).to_contain_text("Replica 0, put_if_absent: True, tentative")
     expect(page.locator("#history h3")).to_contain_text("'ann'")
     expect(page.locator("#history .sorry")).to_be_visible()
     visitor.screenshot("page-apology.png")

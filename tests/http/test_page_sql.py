@@ -1,6 +1,8 @@
 """SQL box of the page, in a real browser on a cluster of real processes."""
 
+import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,12 +65,18 @@ def test_statements_are_executed_and_results_drawn(address: str) -> None:
         cells = rows.nth(0).locator("td")
         assert cells.all_inner_texts() == [
             *("9007199254740993", "-9007199254740993"),
-            *("9.5", "blob AP8="),
+            *("9.5", "x'00ff'"),
         ]
         execute(page, "UPDATE item SET name = 'milk'", "weak")
         expect(page.locator("#sql-state")).to_have_text("stable")
         execute(page, "SELEC 1", "weak")
         expect(page.locator("#sql-results .bad")).to_contain_text('near "SELEC": syntax error')
         assert errors == []
+        page.goto(f"{address}docs")
+        article = page.locator("article", has=page.get_by_role("heading", name="POST /sql"))
+        expect(article.locator("p").first).to_contain_text("Executes the statements")
+        command = article.locator("pre").first.inner_text()
+        output = subprocess.run(["sh", "-c", command], capture_output=True, check=True).stdout
+        assert json.loads(output)["value"][0]["rows"] == [[1]]
         page.close()
     expect.set_options(timeout=5_000)

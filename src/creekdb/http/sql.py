@@ -27,6 +27,7 @@ BODY_SCHEMA: Final[Schema] = {
         "statements": {
             "type": "array",
             "minItems": 1,
+            "examples": [["SELECT 1"]],
             "items": {
                 "anyOf": [
                     {"type": "string"},

@@ -4,6 +4,7 @@ import { createHtml, setText, withCode } from "./dom.js";
 import { credentials, hasToken, useToken } from "./streams.js";
 
 const byId = (id) => document.getElementById(id);
+const OPERATIONS = "/operations/";
 const EXAMPLES = { string: "text", integer: 1, number: 1.5, boolean: true, array: [], object: {}, null: null };
 
 function typeName(schema) {
@@ -15,6 +16,7 @@ function typeName(schema) {
 }
 
 function example(schema) {
+  if (schema.examples) return schema.examples[0];
   if ("default" in schema) return schema.default;
   if (schema.enum) return schema.enum[0];
   if (schema.anyOf) return example(schema.anyOf[0]);
@@ -48,8 +50,8 @@ function operation(path, { summary, description, requestBody, "x-creek-readonly"
   ]);
   const body = Object.fromEntries(required.map((name) => [name, example(properties[name])]));
   return createHtml("article", {},
-    createHtml("h3", {}, path.split("/").at(-1), createHtml("small", {}, reads ? "read-only" : "")),
-    ...paragraphs(description.slice(summary.length).trim()),
+    createHtml("h3", {}, path.startsWith(OPERATIONS) ? path.slice(OPERATIONS.length) : `POST ${path}`, createHtml("small", {}, reads ? "read-only" : "")),
+    ...paragraphs(description.startsWith(summary) ? description.slice(summary.length).trim() : description),
     rows.length ? table(["argument", "type", ""], rows) : null,
     command(path, "", body), command(path, "?consistency=strong", body));
 }

@@ -4,6 +4,7 @@ import { createHtml, setText, withCode } from "./dom.js";
 import { formatJson, parseJson, partitions } from "./text.js";
 
 const EXAMPLES = { string: "lamp", boolean: "true", array: "[1, 2]" };
+const CONSTANTS = new Map([[null, "None"], [true, "True"], [false, "False"]]); // as in Python
 const RESULTS_MAX = 8;
 const POLL_MS = 100;
 const DEMO_PAUSE_MS = 2000;
@@ -131,8 +132,14 @@ export class Playground {
     for (const { name, value } of byId("arguments").querySelectorAll("input")) this.typed.set(name, value);
     byId("arguments").replaceChildren(...takes.map((each, n) => createHtml("label", { class: "field" },
       createHtml("span", {}, each.required ? each.name : `${each.name} (optional)`),
-      createHtml("input", { name: each.name, value: this.typed.get(each.name) ?? (each.required ? example(each, n) : ""), required: each.required, placeholder: hint(each), spellcheck: "false", autocapitalize: "off" }))));
+      createHtml("input", { name: each.name, value: this.typed.get(each.name) ?? (each.required ? this.example(each, n) : ""), required: each.required, placeholder: hint(each), spellcheck: "false", autocapitalize: "off" }))));
     byId("about").replaceChildren(...withCode(about));
+  }
+
+  /** Return the initial input of a field. An untyped first argument is usually a key. */
+  example({ type }, n) {
+    if (this.cluster.about.datatype === "sql") return n ? "" : "SELECT 1";
+    return EXAMPLES[type] ?? (type || n ? "3" : "lamp");
   }
 
   argumentValues() {
@@ -203,7 +210,7 @@ export class Playground {
       const ann = await book(left, "ann");
       const bob = await book(right, "bob");
       await this.until(() => this.lastResponse(bob.call)?.kind === "final");
-      this.narrate("Both responses are true: booked. Bob’s position is final, Ann’s is not. The network heals.");
+      this.narrate("Both responses are True: each customer has a booking. Bob’s is final, Ann’s is tentative. Now the network heals.");
       await pause(DEMO_PAUSE_MS);
       await this.heal();
       await this.until(() => this.lastResponse(ann.call)?.kind === "final");
@@ -286,12 +293,7 @@ function groups(members) {
 }
 
 /** Format a value like the lists. */
-const formatValue = (value) => (value === null ? "None" : formatJson(value));
-
-/** Return the initial input of a field. An untyped first argument is usually a key. */
-function example({ type }, n) {
-  return EXAMPLES[type] ?? (type || n ? "3" : "lamp");
-}
+const formatValue = (value) => CONSTANTS.get(value) ?? formatJson(value);
 
 function hint({ type, rest, required, default: defaultValue }) {
   if (rest) return "[1, 2, …]";

@@ -91,9 +91,15 @@ function drawResult({ columns, rows, row_count: count }) {
 
 const isNumber = (value) => typeof value === "number" || typeof value === "bigint";
 
+/** Return bytes, which are in base64, as a literal of SQL. */
+function blobLiteral(base64) {
+  const bytes = [...atob(base64)].map((each) => each.charCodeAt(0).toString(16).padStart(2, "0"));
+  return `x'${bytes.join("")}'`;
+}
+
 function drawCell(value) {
   if (value === null) return createHtml("td", { class: "note" }, "NULL");
   if (isNumber(value)) return createHtml("td", { class: "n" }, String(value));
-  if (typeof value === "object") return createHtml("td", {}, `blob ${value.$bytes}`);
+  if (typeof value === "object") return createHtml("td", {}, blobLiteral(value.$bytes));
   return createHtml("td", {}, value);
 }

@@ -214,6 +214,9 @@ class SimulatedClient(ConsistencyLevels[SimulatedCallProxy]):
             lambda options: SimulatedCallProxy(self._call, options, self._operations), session
         )
 
+    def __repr__(self) -> str:
+        return f"<client of replica {self._replica} of '{self._cluster.datatype.name}'>"
+
     def _call(
         self, options: CallOptions, name: str, /, *arguments: Any, **named: Any
     ) -> "SimulatedCall[Any]":

@@ -9,6 +9,7 @@ from tests.unit.testing.seat_types import book, owner_of, seats
 
 def test_two_customers_of_one_seat_get_one_apology() -> None:
     cluster = SimulatedCluster(seats)
+    assert repr(cluster.client(0)) == "<client of replica 0 of 'seats'>"
     cluster.partition([0], [1, 2])
     ann = cluster.client(0).weak(book, 9, "ann")
     bob = cluster.client(1).weak.book(9, customer="bob")

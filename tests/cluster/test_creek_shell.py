@@ -40,10 +40,11 @@ async def test_calls_are_made_and_their_final_responses_reported(
                         assert call.final.value is None
 
                 lines = ("put lamp 'two lamps'", "strong get lamp", ".strong", "increment lamp")
-                shell.run(typed((*lines, ".quit"), settle))
+                shell.run(typed((*lines, "quit"), settle))
                 assert shell.complete("pu", 0) == "put"
                 assert shell.complete("pu", 1) == "put_if_absent"
-                assert shell.complete(".st", 0) == ".strong"
+                assert shell.complete("incr", 0) == "increment "  # the only match ends a word
+                assert shell.complete(".st", 0) == ".strong "
                 assert shell.complete("nothing", 0) is None
 
         await asyncio.to_thread(run)
@@ -94,7 +95,7 @@ async def test_mistakes_are_one_line_and_do_not_end_the_shell(
 
         def run() -> None:
             with connect(cluster.addresses()) as db:
-                lines = ("putt lamp 3", "put lamp", "put 'lamp", ".week", "", ".help")
+                lines = ("putt lamp 3", "put lamp", "put 'lamp", ".week", "", "help")
                 OperationShell(db, None).run(typed(lines, lambda: None))
 
         await asyncio.to_thread(run)

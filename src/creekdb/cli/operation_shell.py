@@ -26,6 +26,8 @@ COMMANDS: Final = {
     ".help": "show this list",
     ".quit": "leave the shell, as does Ctrl-D",
 }
+ALIASES: Final = {"help": ".help", "quit": ".quit", "exit": ".quit"}
+"""Words that stand for commands, unless they name operations."""
 HELP: Final = """\
 Write an operation and its arguments, quoted as in a shell, such as: put lamp 3
 An argument that is JSON is parsed. 'strong' or 'weak' before the operation holds for one call."""
@@ -47,7 +49,7 @@ class OperationShell:
             while True:
                 self._report_final_responses()
                 try:
-                    line = read_line(f"{self._level}> ").strip()
+                    line = self._without_alias(read_line(f"{self._level}> ").strip())
                     if line == ".quit":
                         return
                     self._execute(line)
@@ -60,8 +62,14 @@ class OperationShell:
                     click.echo(f"creek: {error}", err=True)
 
     def complete(self, prefix: str, number: int) -> str | None:
-        """Return the completion `number` of a prefix, or None."""
-        return matching_word((*self._db.operations.names(), *LEVELS, *COMMANDS), prefix, number)
+        """Return the completion `number` of a prefix, or None. A space follows the only match."""
+        words = (*self._db.operations.names(), *LEVELS, *COMMANDS)
+        word = matching_word(words, prefix, number)
+        is_only = number == 0 and matching_word(words, prefix, 1) is None
+        return f"{word} " if word is not None and is_only else word
+
+    def _without_alias(self, line: str) -> str:
+        return line if line in self._db.operations.names() else ALIASES.get(line, line)
 
     def _execute(self, line: str) -> None:
         if line.startswith("."):

@@ -69,5 +69,8 @@ class Unknown(CallFailed):
 
 
 def not_connected_error() -> NotDone:
-    """Return the error for a call outside `with`."""
-    return NotDone(RejectReason.CLOSED, "not connected: make calls inside 'with connect(…) as db:'")
+    """Return the error for a call while the connection is closed."""
+    return NotDone(
+        RejectReason.CLOSED,
+        "not connected: make calls inside 'with connect(…) as db:', or between open() and close()",
+    )

@@ -298,11 +298,17 @@ def _errors_text(errors: Iterable[tuple[str, Exception]]) -> str:
 
 
 def _raise_usage_error(errors: dict[str, Exception]) -> None:
-    """Raise a `UsageError` if there is one, with the other errors appended to its text."""
+    """Raise a `UsageError` if there is one, with the other errors appended to its text. Addresses
+    of equal errors are grouped."""
     usage_errors = [error for error in errors.values() if isinstance(error, UsageError)]
     if usage_errors:
-        others = [(at, error) for at, error in errors.items() if error not in usage_errors]
-        texts = [*map(str, usage_errors), *([_errors_text(others)] if others else [])]
+        addresses_by_error: dict[str, list[str]] = {}
+        for at, error in errors.items():
+            if isinstance(error, UsageError):  # its text begins with the address
+                addresses_by_error.setdefault(str(error).removeprefix(at), []).append(at)
+        texts = [f"{', '.join(at)}{text}" for text, at in addresses_by_error.items()]
+        if others := [(at, error) for at, error in errors.items() if error not in usage_errors]:
+            texts.append(_errors_text(others))
         raise UsageError("; ".join(texts)) from usage_errors[0]
 
 

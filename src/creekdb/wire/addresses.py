@@ -1,16 +1,21 @@
 """Network addresses written as `host:port`."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
 
 from creekdb.errors import BadValue
+
+PORT_MAX: Final = 65_535
 
 
 def parse_address(text: str) -> tuple[str, int]:
     """Parse HOST:PORT. A host that contains colons, as in IPv6, is written in brackets."""
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")
-    if not colon or "/" in host or not port.isdecimal() or len(port) > 5 or int(port) > 65_535:
+    if not colon or "/" in host or not port.isdecimal():
         raise BadValue(f"'{text}' is not an address: write HOST:PORT")
+    if len(port) > 5 or int(port) > PORT_MAX:
+        raise BadValue(f"'{text}' is not an address: a port is at most {PORT_MAX}")
     if ":" in host and _parse_ip(host) is None:
         raise BadValue(f"'{text}' is not an address: write [HOST]:PORT")
     return host or "127.0.0.1", int(port)

@@ -145,8 +145,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a port is at most 65,535",
         ADDRESS_TESTS,
         ADDRESSES,
-        "int(port) > 65_535",
-        "int(port) > 65_536",
+        "PORT_MAX: Final = 65_535",
+        "PORT_MAX: Final = 65_536",
     ),
     tested(
         "address_of_ipv6_is_ambiguous",

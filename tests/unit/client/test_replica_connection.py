@@ -117,6 +117,17 @@ async def test_a_usage_error_is_reported_with_the_errors_of_the_other_addresses(
     )
 
 
+async def test_addresses_with_the_same_usage_error_are_grouped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    errors: dict[int, Exception] = {
+        port: UsageError(f"host:{port} rejected the connection: not 'sql'") for port in (1, 2)
+    }
+    assert await discovery_error(9.0, errors, monkeypatch) == (
+        "host:1, host:2 rejected the connection: not 'sql'"
+    )
+
+
 async def test_progress_lists_the_state_of_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
     async def dial(address: tuple[str, int], *_: Any) -> tuple[ReplicaConnection, messages.Welcome]:
         if address[1] == 1:

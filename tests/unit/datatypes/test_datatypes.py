@@ -43,6 +43,23 @@ def test_the_sql_engine_is_imported_at_its_first_use() -> None:
     assert run.stdout.split() == [b"False", b"True"]
 
 
+def test_a_missing_package_of_a_data_type_is_named_with_its_extra() -> None:
+    program = (
+        "import importlib.util, sys\n"
+        "find_spec = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name: None if name == 'apsw' else find_spec(name)\n"
+        "sys.modules['apsw'] = None\n"
+        "from creekdb.errors import UsageError\n"
+        "from creekdb.server.runtime.config import load_datatype\n"
+        "try:\n"
+        "    load_datatype('sql')\n"
+        "except UsageError as error:\n"
+        "    print(error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert b"install creekdb[sql]" in run.stdout
+
+
 def test_a_data_type_can_be_added_and_removed() -> None:
     table = DataTypeTable(get_datatype("bank"))
     table["second"] = get_datatype("kv")

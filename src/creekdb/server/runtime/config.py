@@ -330,7 +330,7 @@ def load_datatype(name: str) -> DataType:
     if ":" not in name:
         if name.startswith("tpcc"):
             return tpcc.populated_datatype(name)
-        if name not in datatypes.DATATYPES:
+        if name not in datatypes.DATATYPES and name != "sql":  # whose package may be missing
             raise UnknownName("data type", name, (*datatypes.DATATYPES, "package.module:variable"))
         return datatypes.get_datatype(name)
     return import_datatype(name)

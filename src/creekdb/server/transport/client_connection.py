@@ -238,7 +238,8 @@ class ClientConnection:
         elif hello.datatype not in ("", service.datatype.name):
             self._reject_connection(
                 RejectReason.DATATYPE,
-                f"this cluster replicates '{service.datatype.name}', not '{hello.datatype}'",
+                f"this cluster replicates '{service.datatype.name}', not '{hello.datatype}'; "
+                "connect to another cluster, or name the data type of this one",
             )
         elif not 0 < len(hello.client) <= CLIENT_ID_LENGTH_MAX:
             raise MalformedMessage(

@@ -21,6 +21,8 @@ from tests.cluster.ports import free_ports
 from tests.pipeline.browser import browsing
 
 EXPECT_TIMEOUT_MS = 30_000
+NUMBERS_INTERVAL_MS = 1_500
+"""Time until the latencies and rates of the page include the latest calls."""
 PHONE: ViewportSize = {"width": 390, "height": 844}
 CONNECTED_HEADLINE = re.compile("Three replicas, one order")
 SCREENSHOT_DIR = os.environ.get("CREEK_SCREENSHOTS")
@@ -95,6 +97,7 @@ class Visitor:
 
     def screenshot(self, name: str) -> None:
         if SCREENSHOT_DIR:
+            self.page.wait_for_timeout(NUMBERS_INTERVAL_MS)
             self.page.mouse.move(0, 0)
             self.page.evaluate("() => scrollTo(0, 0)")
             self.page.screenshot(path=Path(SCREENSHOT_DIR, name), animations="disabled")

@@ -55,11 +55,14 @@ class ClusterTarget(NamedTuple):
     token: str = TOKEN
     authority: str | None = AUTHORITY
 
-    def connection(self, timeout: float, refused: float | None = None) -> Database:
+    def connection(
+        self, timeout: float, refused: float | None = None, datatype: str = ""
+    ) -> Database:
         """Return a connection that is not open yet. Arguments: as for `creekdb.connect`."""
         addresses, token, authority = self
         return connect(
             ",".join(addresses),  # each may be a list, as in CREEK_AT
+            datatype,
             token=token,
             authority=authority,
             timeout=timeout,
@@ -83,9 +86,12 @@ class ClusterTarget(NamedTuple):
 
     def failure(self, what: str, error: Exception) -> CommandFailed:
         """Return the failure of the command, with a hint if no cluster is reachable."""
+        return CommandFailed(f"{what}: {error}{self.hint_for(error)}")
+
+    def hint_for(self, error: BaseException | None) -> str:
+        """Return the remedy in parentheses if no cluster is reachable, or else an empty text."""
         is_unreachable = isinstance(error, NotDone) and error.reason == RejectReason.UNREACHABLE
-        hint = f" ({self.unreachable_hint()})" if is_unreachable else ""
-        return CommandFailed(f"{what}: {error}{hint}")
+        return f" ({self.unreachable_hint()})" if is_unreachable else ""
 
     def unreachable_hint(self) -> str:
         if self.addresses == DEFAULT_ADDRESSES:

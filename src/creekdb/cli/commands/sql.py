@@ -7,12 +7,13 @@ import click
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import SUCCESS, CommandFailed
 from creekdb.cli.line_editor import history_path
-from creekdb.cli.options import AS_JSON
+from creekdb.cli.options import AS_JSON, command_limits
 from creekdb.cli.output import stdout_console
 from creekdb.cli.sql_shell import SqlRunner, SqlShell
 from creekdb.cli.sql_text import split_statements
 from creekdb.cli.target import ClusterTarget
-from creekdb.dbapi import Connection, Error, connect
+from creekdb.dbapi import Connection, Error
+from creekdb.dbapi.connection import DATATYPE
 from creekdb.errors import UsageError
 
 
@@ -47,9 +48,9 @@ def sql(
     """
     if strong and final:
         raise click.UsageError("--strong and --final exclude each other: omit one of them")
-    target.connection(timeout)  # rejects wrong addresses and files
+    client = target.connection(timeout, command_limits().refused_retry_s, DATATYPE)
     try:
-        connection = _connect(target, timeout, "strong" if strong else "weak")
+        connection = Connection(client, "strong" if strong else "weak", autocommit=True)
         try:
             runner = SqlRunner(connection, stdout_console(), as_json=as_json)
             if not commands and sys.stdin.isatty():
@@ -61,7 +62,8 @@ def sql(
     except Error as error:
         if isinstance(error.__cause__, UsageError):
             raise UsageError(str(error)) from error
-        raise CommandFailed(f"{error} [{error.sqlstate}]") from error
+        hint = target.hint_for(error.__cause__)
+        raise CommandFailed(f"{error}{hint} [{error.sqlstate}]") from error
     return SUCCESS
 
 
@@ -72,15 +74,3 @@ def _run_script(runner: SqlRunner, texts: tuple[str, ...], wait: bool) -> None:
             runner.run(statement, wait=wait)
     if runner.connection.in_transaction:
         raise CommandFailed("the script ended inside a transaction: add COMMIT or ROLLBACK")
-
-
-def _connect(target: ClusterTarget, timeout: float, consistency: str) -> Connection:
-    return connect(
-        ",".join(target.addresses),
-        consistency=consistency,
-        autocommit=True,
-        token=target.token,
-        authority=target.authority,
-        timeout=timeout,
-        patience=timeout,
-    )

@@ -62,7 +62,14 @@ def test_a_silent_address_among_several_is_retried() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["call", "get", "a"], ["status"], ["member", "list"], ["bench", "kv"]]
+    "command",
+    [
+        ["call", "get", "a"],
+        ["status"],
+        ["member", "list"],
+        ["bench", "kv"],
+        ["sql", "-c", "SELECT 1"],
+    ],
 )
 def test_refused_connections_are_retried_only_briefly(
     command: list[str], capsys: pytest.CaptureFixture[str]

@@ -155,7 +155,7 @@ $(INSTALLED): pyproject.toml constraints.txt $(STALE)
 $(LIVE): pyproject.toml constraints.txt $(STALE)
 	$(MAKE_VENV)
 	@echo 'Installing creekdb for live clusters into $(VENV) ...'
-	@$(PIP_INSTALL) '.[certs]'
+	@$(PIP_INSTALL) '.[certs,sql]'
 	@touch $@
 
 $(DOCS): pyproject.toml constraints.txt $(STALE)

@@ -65,7 +65,7 @@ async def download_backup(
                 return
             connection.write(part_request)
     finally:
-        connection.close()
+        await connection.aclose()
 
 
 async def _next_message(

@@ -186,8 +186,8 @@ class ChangeStream(AsyncIterator[Change]):
     async def aclose(self) -> None:
         """Close the connection. The stream can be continued."""
         if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+            connection, self._connection = self._connection, None
+            await connection.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -149,7 +149,7 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
             self._connection_task.cancel()
             await asyncio.gather(self._connection_task, return_exceptions=True)
         if self._router.connection is not None:
-            self._router.connection.close()
+            await self._router.connection.aclose()
         self._router.fail_all(
             RejectReason.CLOSED, "the connection was closed before a response arrived"
         )

@@ -18,6 +18,9 @@ from creekdb.wire.framing import FrameWriter
 from creekdb.wire.reject_reason import RejectReason, reject_rule
 from creekdb.wire.tls import accepts_tls
 
+CLOSE_TIMEOUT_S: Final = 1.0
+"""Longest wait for a replica that does not close its side of a connection, in seconds."""
+
 _CALL_MESSAGES: Final[frozenset[type]] = frozenset(
     (messages.CallIssued, messages.CallResponse, messages.Rejected)
 )
@@ -85,6 +88,19 @@ class ReplicaConnection(asyncio.Protocol):
                     self._handle_message(message)
         except MalformedMessage as error:
             self._on_malformed(data, error)
+
+    async def aclose(self) -> None:
+        """Close the connection, and wait until its socket is closed.
+
+        An event loop that ends earlier would leave the socket open, because TLS awaits the farewell
+        of the replica.
+        """
+        self.close()
+        try:
+            await asyncio.wait([self.closed], timeout=CLOSE_TIMEOUT_S)
+        finally:
+            if not self.closed.done():
+                self.abort()
 
     def _on_malformed(self, data: bytes, error: MalformedMessage) -> None:
         if not self.handshake.done():

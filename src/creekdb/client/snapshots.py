@@ -143,7 +143,7 @@ class Snapshot:
             try:
                 self._ticket = await self._open(discovery)
             except BaseException:
-                connection.close()
+                await connection.aclose()
                 raise
         return self
 
@@ -172,7 +172,7 @@ class Snapshot:
         if self._connection is not None:
             if self._given is None:
                 self.release()
-            self._connection.close()
+            await self._connection.aclose()
 
     def release(self) -> None:
         """End the snapshot for all its readers."""

@@ -83,9 +83,9 @@ class ReplicaFeed:
         connection.closed.add_done_callback(lambda _: received.put_nowait(None))
         self._connection, self.replica = connection, welcome.replica
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         if self._connection is not None:
-            self._connection.close()
+            await self._connection.aclose()
 
     async def request(self, start: int, cluster: str = "") -> messages.ChangesPart:
         """Return the next part, joined if it arrives in pieces. Raise the error of a rejection."""
@@ -158,7 +158,7 @@ async def open_feed(access: ClusterAccess, address: tuple[str, int]) -> AsyncIte
         await feed.open(access, address)
         yield feed
     finally:
-        feed.close()
+        await feed.aclose()
 
 
 UNREACHABLE: Final = (OSError, TimeoutError, MalformedMessage, NotDone)

@@ -109,7 +109,7 @@ class Connection:
             self._last_commit = self._call(transaction.commit)
 
     def rollback(self) -> None:
-        """Forget the statements of the transaction. Nothing is sent."""
+        """Discard the statements of the transaction. Nothing is sent."""
         self._open_database()
         self._transaction = None
 
@@ -305,7 +305,7 @@ def _check_end(reader: StatementReader) -> None:
 
 
 def _leading_word(text: str) -> str:
-    """Return the keyword of a statement, or '' if only the replica can tell what is wrong."""
+    """Return the keyword of a statement, or '' if it has none and the replica reports the error."""
     try:
         return leading_word(text)
     except (SqlError, IndexError):

@@ -4,7 +4,7 @@ The schema is data. One register, `SCHEMA_KEY`, holds it encoded, and every oper
 reads that register. A change of the schema is therefore a write like any other, and operations that
 read the old schema run again.
 
-It lists the statements of `sqlite_schema`, and per table its *storage*: the name under which
+A schema lists the statements of `sqlite_schema`, and per table its *storage*: the name under which
 its registers are stored, and the position of each column in the stored rows. Positions are never
 reused. A renamed or dropped column leaves all rows unchanged.
 """
@@ -76,7 +76,7 @@ class Schema(msgspec.Struct, frozen=True, array_like=True):
     `item`."""
 
     def encode(self) -> bytes:
-        # A schema that never lost a table has the form of release 0.1.0.
+        # Without dropped tables, the field is omitted, as by versions that lack it.
         return msgspec.msgpack.encode(self if self.dropped else (self.entries, self.storage))
 
     def is_dropped(self, storage: str) -> bool:

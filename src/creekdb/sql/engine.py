@@ -238,7 +238,7 @@ def _compile_pragma(worker: Worker, text: str) -> Compiled:
     name = reader.take_name().lower()
     if name not in READING_PRAGMAS:
         known = ", ".join(sorted(READING_PRAGMAS))
-        raise SqlUnsupported(f"PRAGMA {name} is not supported; only these are: {known}")
+        raise SqlUnsupported(f"PRAGMA {name} is not supported; use one of {known}")
     return CompiledDescription(text, worker.probe.prepare(text).columns)
 
 
@@ -249,7 +249,9 @@ def _compile_explain(worker: Worker, text: str, numbered: NumberedText) -> Compi
         "VALUES",
         "WITH",
     ):
-        raise SqlUnsupported("only EXPLAIN QUERY PLAN of a query is supported")
+        raise SqlUnsupported(
+            "EXPLAIN is supported only as EXPLAIN QUERY PLAN of a query; rewrite the statement"
+        )
     return _compile_query(worker, text, numbered)
 
 

@@ -1,8 +1,8 @@
 """Statements whose results depend on the order in which SQLite visits rows.
 
-Replicas agree on these results, because equal engines choose equal plans. But a new index or a new
-version of SQLite may change them, and so may an equal statement that is written otherwise. Debug
-mode therefore reports such statements.
+Replicas agree on these results, because equal engines choose equal plans. But a new index, a new
+version of SQLite or another wording of the statement may change them. Debug mode therefore reports
+such statements.
 """
 
 from collections.abc import Sequence

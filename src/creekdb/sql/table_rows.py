@@ -1,8 +1,8 @@
-"""Rows of SQL tables for readers of registers, who need no SQLite.
+"""Rows of SQL tables for readers of registers, which need no SQLite.
 
-A reader of a snapshot or of the change feed sees registers. A `TableDescription` tells which of
-them hold the rows of a table, and turns a register into the columns of a row. Replicas derive it
-from the schema (`describe_table`), and send it to clients.
+A reader of a snapshot or of the change feed receives registers. A `TableDescription` has the prefix
+of those that hold the rows of a table, and turns a register into the columns of a row. Replicas
+derive it from the schema (`describe_table`), and send it to clients.
 
 A description decodes rows that were written before it: positions of columns are never reused.
 Columns that were dropped since are left out, and columns that were added have their defaults.

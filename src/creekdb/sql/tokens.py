@@ -117,7 +117,7 @@ def statement_tokens(text: str) -> Sequence[Token]:
         rest = [token for token in tokens[ends[0] :] if token.text != ";"]
         if rest:
             raise SqlSyntaxError(
-                "expected one statement, found more; pass them as separate statements",
+                "expected one statement, found more; pass each one separately",
                 text,
                 rest[0].start,
             )

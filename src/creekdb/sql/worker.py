@@ -136,7 +136,7 @@ class WorkerPool:
         if idle:
             try:
                 return idle.pop()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread has taken the last one
                 pass
         return Worker(encoded)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 
 def setup(plugin: Any) -> None:
-    """Do nothing: to import this module is enough.
+    """Do nothing, since the import of this module registers its class.
 
-    Alembic calls this function while it is imported, so perhaps before the end of this module.
+    Alembic may call this function before the import of this module has ended.
     """
 
 

@@ -18,11 +18,11 @@ def checked_groups(groups: Iterable[Iterable[int]], replicas: range) -> list[tup
     for replica in [each for group in checked for each in group]:
         check_replica(replica, replicas)
         if replica in grouped:
-            raise UsageError(f"replica {replica} is in two groups: name each replica once")
+            raise UsageError(f"replica {replica} is in two groups; name each replica once")
         grouped.add(replica)
     return checked
 
 
 def no_state_error(replica: int) -> UsageError:
     """Return the error for a replica that does not run."""
-    return UsageError(f"replica {replica} has no state: it is down; start it before")
+    return UsageError(f"replica {replica} has no state: it is down; start it first")

@@ -155,7 +155,7 @@ class SimulatedCluster:
         """Invoke an operation at a replica now."""
         self._check_running()
         if not self._simulation.is_up(replica):
-            raise NotDone(RejectReason.UNREACHABLE, f"replica {replica} is down; start it before")
+            raise NotDone(RejectReason.UNREACHABLE, f"replica {replica} is down; start it first")
         operation = self.datatype.call(name, *values)
         return self._simulation.invoke(replica, operation, options.strong, options.session)
 
@@ -175,7 +175,7 @@ class SimulatedCluster:
 
     def _check_running(self) -> None:
         if self.is_finished:
-            raise UsageError("the simulation has ended: create another one for more calls")
+            raise UsageError("the simulation has ended; create another one for more calls")
 
 
 class SimulatedCallProxy(CallProxy["SimulatedCall[Any]"]):

@@ -62,7 +62,7 @@ def test_random_numbers_derive_from_the_request(text: str) -> None:
         ("SELECT datetime('now', 'localtime')", "'localtime' of datetime() depends on the time"),
         ("SELECT strftime('%s', 'now', ' UTC ')", "' UTC ' of strftime() depends on the time"),
         ("SELECT randomblob(100001)", "randomblob() returns at most 100000 bytes"),
-        ("PRAGMA journal_mode", "PRAGMA journal_mode is not supported; only these are"),
+        ("PRAGMA journal_mode", "PRAGMA journal_mode is not supported; use one of"),
         ("ATTACH 'x' AS y", "ATTACH is not supported"),
         ("SELECT * FROM sqlite_dbpage", "no such table: sqlite_dbpage"),
     ],

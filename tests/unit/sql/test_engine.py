@@ -170,7 +170,7 @@ def test_a_read_only_operation_cannot_write() -> None:
         ("VACUUM", "omit the statement"),
         ("ANALYZE", "must not depend on the data"),
         ("PRAGMA journal_mode", "PRAGMA journal_mode is not supported"),
-        ("EXPLAIN SELECT 1", "only EXPLAIN QUERY PLAN"),
+        ("EXPLAIN SELECT 1", "EXPLAIN is supported only as EXPLAIN QUERY PLAN"),
         (
             "CREATE TRIGGER x AFTER INSERT ON account BEGIN SELECT 1; END",
             "statements of the trigger",

@@ -1,7 +1,7 @@
 """Execution of INSERT, UPDATE and DELETE: a query first, then the writes.
 
 The query finds all rows and evaluates all expressions before the first write. So a statement never
-meets rows that it has written itself, and expressions see the tables as they were before it.
+reads rows that it has written itself, and its expressions read the tables as they were before.
 """
 
 from collections.abc import Sequence

@@ -85,10 +85,10 @@ def change_schema(session: Session, previous_catalog: Catalog, text: str) -> Sql
 
 
 def refuse_by_words(text: str) -> None:
-    """Raise `SqlUnsupported` for what SQLite would report in misleading words.
+    """Raise `SqlUnsupported` for clauses that SQLite would report in misleading words.
 
-    CREATE TRIGGER has several statements in its text. The index that INDEXED BY names is one of
-    registers, which SQLite does not know.
+    CREATE TRIGGER has several statements in its text. INDEXED BY names an index in registers, which
+    the connection to SQLite does not have.
     """
     words = [token.word for token in tokenize(text)]
     if words[:1] == ["CREATE"] and "TRIGGER" in _kind_of_object(words):
@@ -115,7 +115,7 @@ def _refuse(reader: StatementReader) -> None:
 
 
 def _kind_of_object(words: list[str]) -> list[str]:
-    """Return the words after CREATE that say what the statement creates."""
+    """Return the words after CREATE that name the kind of object."""
     return words[1:3] if words[1:2] and words[1] in _TEMPORARY else words[1:2]
 
 

@@ -2,7 +2,7 @@
 
 `StoredTable` yields the rows of a table along an access path. A query that uses some columns picks
 only these, so that changes of other columns do not affect it. `RowTable` yields rows that a
-statement has in hand: changed rows for RETURNING, and the new row of an UPSERT.
+statement holds in memory: changed rows for RETURNING, and the new row of an UPSERT.
 """
 
 from collections.abc import Iterator, Sequence
@@ -305,7 +305,7 @@ def _after(prefix: tuple[Any, ...], component: Component) -> tuple[Any, ...]:
 
 
 class RowModule:
-    """Module of the tables with rows in hand."""
+    """Module of the tables with rows in memory."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -329,7 +329,7 @@ class RowModule:
 
 
 class RowTable:
-    """Table with rows in hand."""
+    """Table with rows in memory."""
 
     def __init__(self, module: RowModule, name: str) -> None:
         self._module = module
@@ -351,7 +351,7 @@ class RowTable:
 
 
 class RowCursor:
-    """Iteration over rows in hand."""
+    """Iteration over rows in memory."""
 
     __slots__ = ("_position", "_rows")
 

@@ -43,9 +43,9 @@ ELECTION_ROUNDS_MAX: Final = 20
 MONOTONIC: Final = (Cast, FirstVote, Promise, Progress, Reject, Vote)
 """Messages that a replica ignores for ever once it ignores them.
 
-It has received the request of a `Cast`, has seen a ballot above that of a `Promise`, or leads
-already. Or it has decided the instance of a `Vote`, or of a `FirstVote` of a follower. None of this
-is ever undone, except by a crash.
+The replica has the request of a `Cast`, has received a ballot above that of a `Promise`, or leads
+already. Or it has decided the instance of a `Vote`, or of a `FirstVote` of a follower. Only a crash
+can undo any of this.
 """
 
 

@@ -1,7 +1,7 @@
 """Scopes: the bounds of an exploration, and the scopes that have a name.
 
-A scope lists the calls of the clients and the faults that may happen, each at most as often as it
-says. The exploration then tries every order of all steps.
+A scope lists the calls of the clients, and how often each fault may happen at most. The exploration
+then tries every order of all steps.
 """
 
 from typing import Any, Final, Literal, TypeAlias

@@ -98,7 +98,7 @@ class Act(NamedTuple):
 
     @property
     def is_optional(self) -> bool:
-        """True for a fault or a tick, without which the cluster comes to rest as well."""
+        """True for a fault or a tick, which the cluster does not need to become quiescent."""
         return self.kind in (ActKind.DUPLICATE, ActKind.LOSS, ActKind.ISOLATION) or isinstance(
             self.input, Crash | Suspect | Tick
         )

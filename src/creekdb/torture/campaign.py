@@ -56,7 +56,7 @@ class TortureResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_inconclusive(self) -> bool:
-        """True if no round has failed, and a checker did not come to a verdict on one."""
+        """True if no round has failed, and at least one is inconclusive."""
         return not self.has_failed and any(each.is_inconclusive for each in self.rounds)
 
     @property

@@ -222,7 +222,7 @@ def _commit_problem(changes: Sequence[Change], history: History) -> str | None:
             and client_call(record.operation) is not None
         ):
             name, index = record.operation.name, position + 1
-            return f"{name} is committed at {index}, but was not followed"
+            return f"{name} is committed at {index}, but the follower did not receive it"
     return None
 
 
@@ -285,7 +285,7 @@ def check_stream(rows: Iterable[WriteRow], changes: Iterable[Change]) -> Verdict
     if not missing and not superfluous:
         return Ok(STREAM_CHECKER)
     index, key, _ = min(missing or superfluous)
-    state = "lacks" if missing else "has too often, or wrongly,"
+    state = "lacks" if missing else "repeats or falsifies"
     return Illegal(
         STREAM_CHECKER,
         f"the stream {state} the write of change {index} to {key}: {missing.total()} missing and "

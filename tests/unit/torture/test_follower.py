@@ -76,8 +76,8 @@ def test_exactly_the_committed_writes_are_accepted() -> None:
     ("changes", "cause"),
     [
         ([*CHANGES[:2], *CHANGES[1:]], "received change 3 after change 3"),
-        ([CHANGES[0], CHANGES[2]], "put is committed at 3, but was not followed"),
-        (CHANGES[:2], "put is committed at 4, but was not followed"),
+        ([CHANGES[0], CHANGES[2]], "put is committed at 3, but the follower did not receive it"),
+        (CHANGES[:2], "put is committed at 4, but the follower did not receive it"),
         ([*CHANGES, change(5, 4)], "but None is committed there"),
     ],
     ids=["repeated", "missing", "missing at the end", "not committed"],
@@ -148,7 +148,7 @@ def test_a_stream_with_the_followed_writes_is_accepted() -> None:
     ("rows", "cause"),
     [
         (ROWS[:2], "lacks the write of change 3"),
-        ([*ROWS, ROWS[1]], "has too often, or wrongly, the write of change 2"),
+        ([*ROWS, ROWS[1]], "repeats or falsifies the write of change 2"),
         ([ROWS[0], (2, '["b",7]', "0"), ROWS[2]], "1 missing and 1 superfluous rows of 3"),
     ],
 )

@@ -80,15 +80,15 @@ def torture(
     replicas and take backups. DATATYPE is bank, kv and so on, or module:variable, also from the
     working directory.
 
-    The faults come from the seed, a round of 45 seconds after the other. Each round heals all
-    faults, waits until the replicas converge, and runs every checker. Exits with 1 at the first
-    round that fails, and keeps its directory. Exits with 4 if no round failed, but a checker did
-    not come to a verdict. The report has a timeline of the faults, the latencies and the
-    throughput.
+    The seed determines the faults, in rounds of 45 seconds. Each round heals all faults, waits
+    until the replicas converge, and runs every checker. Exits with 1 at the first round that fails,
+    and keeps its directory. Exits with 4 if no round failed, but a checker was inconclusive. The
+    report has a timeline of the faults, the latencies and the throughput.
 
-    Calls are drawn from the signatures of the operations. With --workload, they come from your
-    function, which receives a random.Random and returns the name of an operation, its arguments,
-    and True for a strong call. With --model, they must also be linearizable, as by 'creek check'.
+    Calls are drawn from the signatures of the operations. With --workload, your function draws
+    them. It receives a random.Random and returns the name of an operation, its arguments, and True
+    for a strong call. With --model, the strong calls must also be linearizable, as by 'creek
+    check'.
 
     Most rounds keep changes. A follower then reads the change feed through all faults, and must
     have exactly the committed writes in the end. With --spark, so must a stream of Spark, which is
@@ -162,7 +162,8 @@ def _print_summary(result: TortureResult, directory: Path, report: Path) -> None
         run = directory / f"round-{undecided.number}" / RUN_DIRECTORY
         command = f"{command_name()} check {run} --steps N"
         click.echo(
-            f"round {undecided.number} is inconclusive: search on with '{command}'", err=True
+            f"round {undecided.number} is inconclusive; continue the search with '{command}'",
+            err=True,
         )
     if result.has_failed:
         failed = result.rounds[-1]

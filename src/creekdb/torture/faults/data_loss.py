@@ -67,8 +67,8 @@ class DataLoss:
     async def roll_back_disk(self, copy: DiskCopy, random: Random) -> str | None:
         """Put the copy in place. The replica must detect that it lacks data, and exit.
 
-        Its last process acts on data of the past, so that its recording is deleted. Returns None if
-        no replica could recover from that.
+        The recording of its last process is deleted, because that process acted on old data.
+        Returns None if no replica could recover from that.
         """
         if not self._can_recover:
             return None

@@ -1,4 +1,4 @@
-"""Faults of disks. They are full, fail writes, or hold damaged data."""
+"""Faults of disks: no space, failing writes, damaged data."""
 
 import os
 import resource

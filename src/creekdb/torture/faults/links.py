@@ -97,7 +97,7 @@ class LinkProxy:
     async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, received: bytes
     ) -> None:
-        """Forward in both directions until one of them ends."""
+        """Forward in both directions until one side closes its connection."""
         onward, back = await asyncio.open_connection(self._host, self._port)
         back.write(received)
         pumps = [

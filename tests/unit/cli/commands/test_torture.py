@@ -46,7 +46,11 @@ def test_a_directory_with_files_is_rejected(
     ("verdict", "code", "message"),
     [
         (Ok("replay"), 0, ""),
-        (Inconclusive("linearizability", "too long"), 4, "round 0 is inconclusive: search on with"),
+        (
+            Inconclusive("linearizability", "too long"),
+            4,
+            "round 0 is inconclusive; continue the search with",
+        ),
         (Illegal("replay", "lost"), 1, "seed 7 failed in round 0"),
     ],
 )

@@ -36,7 +36,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     strong: bool
     changed: bool | None
     """True if the response differed from the last tentative one. Only the replica that issued the
-    request knows it; None elsewhere, and after a restart."""
+    request can determine this, until it restarts. None elsewhere."""
     value: Any
     """Final return value of the operation."""
     error: str | None
@@ -55,7 +55,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     commit_timestamp: int = 0
     """Time at which the replica that serves the change found it final, by the clock of that
     replica, in microseconds since 1970. Each replica has its own. It is later than the commit if
-    the replica was down or disconnected meanwhile. 0 for changes of an earlier release."""
+    the replica was down or disconnected meanwhile. 0 if it is unknown."""
 
     def __post_init__(self) -> None:
         for name in ("arguments", "value", "writes", "deleted", "before"):

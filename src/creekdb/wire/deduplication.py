@@ -155,7 +155,7 @@ def _run_client_operation(
         for written in (execution.writes, execution.blind_adds):
             for key in written:
                 if type(key) is tuple and key and key[0] in RESERVED_PREFIXES:
-                    error = f"BadValue: register {key!r} belongs to Creek: choose another name"
+                    error = f"BadValue: register {key!r} belongs to Creek; choose another name"
                     return ExecutionResult(Outcome(None, error), read_count=execution.read_count)
     return execution
 

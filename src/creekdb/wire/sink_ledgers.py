@@ -149,7 +149,7 @@ class ApplicationResult(NamedTuple):
 
 
 class RowRejected(Exception):
-    """Error of an application that stops it, as text of the response."""
+    """Error that stops an application. Its text is that of the response."""
 
 
 def ledger_key(sink: str) -> Key:
@@ -349,7 +349,7 @@ def reserved_write(execution: ExecutionResult) -> str | None:
     """Return the error of an execution that writes to a reserved register, or None."""
     for key in execution.writes:
         if type(key) is tuple and key and key[0] in RESERVED_PREFIXES:
-            return f"BadValue: register {key!r} belongs to Creek: choose another name"
+            return f"BadValue: register {key!r} belongs to Creek; choose another name"
     return None
 
 

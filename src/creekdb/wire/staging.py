@@ -68,15 +68,16 @@ PLAN_TOKENS_MAX: Final = 10_000
 
 
 def expire_staged(before_us: int, *cursor: Any) -> Operation:
-    """Return the operation that expires what is older than `before_us`, from a register on.
+    """Return the operation that expires chunks and ledgers older than `before_us`.
 
-    It returns the number of deleted registers, and the components of the register to continue at.
+    `cursor` has the components of the register to begin at. The operation returns the number of
+    deleted registers, and the components of the register to continue at.
     """
     return Operation(EXPIRE_STAGED, (before_us, *cursor))
 
 
 def bounded_application(operation: Operation, bytes_max: int) -> Operation:
-    """Return an application with this bound for its writes, in bytes, or none if it is 0."""
+    """Return an application with this bound for its writes, in bytes; 0 stands for no bound."""
     arguments = operation.arguments[: len(_KINDS[APPLY])]
     return Operation(APPLY, (*arguments, bytes_max) if bytes_max else arguments)
 
@@ -243,7 +244,7 @@ def _run_expiry(executor: RowExecutor, request: Request, view: View) -> Executio
 
 
 def _cursor_key(cursor: Iterable[Any]) -> CollationKey:
-    """Return where an expiry continues. Components of other types cannot occur in a key."""
+    """Return the key at which an expiry continues. Components of other types are left out."""
     return collation_key((SINKS_PREFIX, *[each for each in cursor if type(each) in (int, str)]))
 
 

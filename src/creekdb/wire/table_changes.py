@@ -17,7 +17,7 @@ INSERT: Final = "insert"
 UPDATE: Final = "update"
 DELETE: Final = "delete"
 WRITE: Final = "write"
-"""Insertion or update. The replicas keep no values before the changes, which would tell which."""
+"""Insertion or update, if the replicas keep no values before the changes."""
 
 
 class RowChange(NamedTuple):

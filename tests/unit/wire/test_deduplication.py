@@ -66,7 +66,7 @@ def test_no_operation_can_write_reserved_registers(
     operation = Operation(name, (key, *arguments))
     response = state_machine.call(wrap_call(client, 7, operation) if client else operation)
 
-    assert "belongs to Creek: choose another name" in response
+    assert "belongs to Creek; choose another name" in response
     assert state_machine.state.read(key) is ABSENT
     assert state_machine.call(expire_calls(10)) == (1 if client else 0,), "there is no other call"
 
@@ -98,7 +98,7 @@ def test_a_deferred_addition_to_a_reserved_register_fails() -> None:
     request = Request(1, Dot(0, 1), Operation("add"), False)
     execution = run_request(run_as, request, StateMachine().state)
 
-    assert "belongs to Creek: choose another name" in str(execution.outcome.error)
+    assert "belongs to Creek; choose another name" in str(execution.outcome.error)
     assert not execution.blind_adds
 
 

@@ -230,7 +230,7 @@ class ChangeFeed:
     # --- waiting ------------------------------------------------------------------------------
 
     def notify_after(self, index: int, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when the log is complete up to `index`. It may be so already."""
+        """Call `callback` once, when the log is complete up to `index`, or at once if it is."""
         if self.written_index >= index:
             callback()
         else:

@@ -12,8 +12,8 @@ Rules:
 - A peer that lacks a change reports the next one that it has. If all connected peers lack it, the
   replica continues there, and tries again after some time. Changes that all replicas have dropped
   under their retention stay a gap.
-- What the retention of this replica has dropped is not requested again. Neither are the first
-  changes once all members have reported that they lack them. They are lost.
+- The replica does not request changes that its own retention has dropped, nor the first changes of
+  the feed once all members have reported that they lack them. These are lost.
 - Copied changes keep `changed` and `commit_timestamp` of the peer.
 - A frame that exceeds a message is copied in pieces, all from the same peer.
 """
@@ -100,7 +100,7 @@ class GapFiller:
 
     def receive(self, message: FeedFramesRequest | FeedFrames, sender: int) -> None:
         if isinstance(message, FeedFramesRequest):
-            self._answer(message, sender)
+            self._respond(message, sender)
         else:
             self._receive_frames(message, sender)
 
@@ -125,7 +125,7 @@ class GapFiller:
     def find_fillable_gap(self, index: int | None = None) -> tuple[int, int] | None:
         """Return a range that this replica lacks and another member may keep, or None.
 
-        With `index`, only the range with this index is of interest.
+        With `index`, return only a range that contains this index.
         """
         sources = self._ports.sources()
         for start, stop in self._feed.log.gaps() if sources else ():
@@ -243,7 +243,7 @@ class GapFiller:
 
     # --- responses ----------------------------------------------------------------------------
 
-    def _answer(self, request: FeedFramesRequest, sender: int) -> None:
+    def _respond(self, request: FeedFramesRequest, sender: int) -> None:
         """Send frames to a peer, read in a thread."""
         log, number, start = self._feed.log, request.number, request.start
         segment = log.find(start)
@@ -259,7 +259,7 @@ class GapFiller:
             responses.append(self._fitting(response, request.offset))
 
         def send() -> None:
-            # A segment that cannot be read is as good as none at present.
+            # The changes of a segment that cannot be read count as missing.
             none = FeedFrames(number, segment.end, segment.last_written_us)
             response = responses[0] if responses else none
             self._ports.send(sender, response)

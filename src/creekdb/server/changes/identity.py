@@ -42,7 +42,7 @@ class ClusterIdentity:
     async def choose(
         self, can_choose: Callable[[], bool], call: Callable[[Operation, bool], Awaitable[Any]]
     ) -> None:
-        """Commit an identity if there is none, once this replica may do so for the others."""
+        """Commit an identity if there is none, whenever `can_choose` returns True."""
         while self.read() is None:
             if can_choose():
                 await call(Operation(IDENTIFY_CLUSTER, (token_hex(IDENTITY_BYTES),)), True)

@@ -40,7 +40,7 @@ from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS, FileOps
 FIRST_INDEX: Final = 1
 DROPPED_FILE: Final = "dropped"
 """File with the index before which the retention has dropped changes, or all members lack them. It
-tells these from changes that the replica copies from its peers."""
+distinguishes these from changes that the replica copies from its peers."""
 
 
 def wall_clock_us() -> int:

@@ -6,11 +6,11 @@ when it is requested, and its size is bounded. A request at the end of the feed 
 change, up to the time that the reader allows. The number of concurrent requests is bounded.
 
 A position after the end may be that of a replica that is further ahead. The request waits for some
-time before it is rejected. Both that rejection and the one of a position that is not kept concern
-this replica only: the client then tries the others.
+time before it is rejected. Such a rejection, and that of a position that is no longer kept, concern
+this replica only. The client then tries the others.
 
-A replica that lacks changes which others may keep rejects a reader for a while, until it has copied
-them. It also rejects one that starts at the earliest change, since it would omit them.
+A replica that lacks changes which others may keep rejects their readers until it has copied them.
+It also rejects a reader that starts at the earliest change, since that reader would miss them.
 
 Every change that was committed can be read. A change that exceeds one message is sent in pieces
 (`creekdb.wire.pieces`).
@@ -50,7 +50,7 @@ class ReaderLimits(NamedTuple):
     """Approximate size of one part, in bytes."""
     part_bytes_max: int = 15 * 1024 * 1024
     """Upper bound for the changes in one message, in bytes. A single large change may exceed
-    `part_bytes`. A change that exceeds this bound, too, is sent in pieces."""
+    `part_bytes`. A change that also exceeds this bound is sent in pieces."""
     wait_s_max: float = 30.0
     """Upper bound for the wait for a change, in seconds."""
     image_pause_s: float = 0.02
@@ -84,7 +84,7 @@ class ChangesQuery(NamedTuple):
     is_tentative: bool = False
     """True if the reader also requests the changes that are not final."""
     stamp: int = -1
-    """Stamp of the last image of these that the reader has."""
+    """Stamp of the last image of changes that are not final, as the reader has it."""
 
 
 class FeedPart(NamedTuple):
@@ -137,13 +137,13 @@ class ChangeReaders:
         request: ChangesRequest,
         send: Callable[[ChangesPart | ChangesRejected], None],
     ) -> None:
-        """Answer a request of a connection, now or when there is a change."""
+        """Respond to a request of a connection, now or when there is a change."""
         tasks = self._tasks.setdefault(holder, set())
         if len(tasks) >= self.limits.requests_per_connection_max:
             message = "too many requests for changes on one connection; await a part first"
             send(ChangesRejected(request.number, RejectReason.BUSY, message))
             return
-        task = self._spawn(self._answer(request, send))
+        task = self._spawn(self._respond(request, send))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
@@ -152,7 +152,7 @@ class ChangeReaders:
         for task in tuple(self._tasks.pop(holder, ())):
             task.cancel()
 
-    async def _answer(
+    async def _respond(
         self,
         request: ChangesRequest,
         send: Callable[[ChangesPart | ChangesRejected], None],
@@ -243,7 +243,7 @@ class ChangeReaders:
     def _check_complete(self, feed: ChangeFeed, index: int | None = None) -> None:
         """Raise `ReadRejected` if this replica lacks changes that another one may keep.
 
-        With `index`, only a range of changes with this index is of interest.
+        With `index`, only a range that contains this index counts.
         """
         gap = None if self._gap_filler is None else self._gap_filler.find_fillable_gap(index)
         if gap is not None:

@@ -5,8 +5,8 @@ of similar size. Any connection to this replica can read any range, and repeat i
 one entry per register that changes while it is open. So their number is bounded, and each has a
 lease, which every read renews. After the snapshot, the change feed continues at its index plus one.
 
-A reader may keep its lease although it reads no more. If another snapshot is requested when there
-are enough, the one that was not read for longest ends, unless it was read a moment ago.
+A reader may keep its lease although it reads no more. So if a snapshot is requested while the
+maximum number is open, the least recently read one ends, unless it was read in the last `idle_s`.
 """
 
 import asyncio
@@ -93,10 +93,10 @@ class LeasedSnapshots:
     ) -> None:
         """Open a snapshot, and send the response when it can be read."""
 
-        async def answer() -> None:
+        async def respond() -> None:
             send(await self.open(request))
 
-        self._spawn(answer())
+        self._spawn(respond())
 
     async def open(self, request: SnapshotRequest) -> SnapshotOpened | Rejected:
         number, limits = request.number, self._limits

@@ -44,7 +44,7 @@ class TentativeView:
     def image(self, key_filter: KeyFilter | None) -> TentativeImage:
         """Return the requests that write selected registers and are not in the feed yet."""
         driver, has_key = self._driver, _key_predicate(key_filter)
-        driver.apply_effects()  # the feed must know all requests that are stable
+        driver.apply_effects()  # the feed must have all requests that are stable
         pending = list(self._feed.unwritten_ids())
         changes: list[Change] = []
         size = 0

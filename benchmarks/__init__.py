@@ -11,7 +11,8 @@ reported.
 - `workloads`: requests, and replicas in the state to measure
 - `network`: a cluster in one process, without a simulator, for whole runs
 - `shop`, `registers`: data types to execute
-- `competitors`: the systems that `live` compares with; `hardware_floor`: the machine's own latency
-- `order`, `replica`, `execution`, `versions`, `conflicts`, `memory`, `dots`, `heal`, `journal`,
-  `simulator`, `fuzzer`, `pipeline`, `pipeline_tables`: the benchmarks
+- `competitors`: other systems, for `live` and `live_sql`; `comparison`: one load for Creek and etcd
+- `hardware_floor`: the machine's own latency; `delayed_links`: links with a latency
+- `registry`: the benchmarks of the table, and those that run only by name
+- `call_instructions`, `curve`, `geography`, `idle`, `profile`: commands of their own
 """

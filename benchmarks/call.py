@@ -5,7 +5,7 @@ framing, dispatcher, driver, protocol, version store. Messages between them are 
 The disk has written everything by the next round. The load is that of 192 closed-loop clients: 64
 calls at each replica in each round.
 
-The processor time of this process is measured, which works on a busy machine, too. With compiled
+The measure is the processor time of this process, which other programs hardly change. With compiled
 modules, `perf record -g python -m benchmarks.call` shows its distribution, and the difference
 between two numbers of repeats under `valgrind --tool=callgrind` counts its instructions.
 """

@@ -180,14 +180,14 @@ def measure(scale: Scale) -> Iterator[Result]:
     ):
         yield Result(
             what=f"{what}, throughput",
-            explanation="Share of the throughput of weak puts that three replicas lose by it. The "
+            explanation="Share of the throughput of weak puts that three replicas lose. The "
             "clients, and the process that follows the feed, run on the same machine.",
             value=cost.throughput,
             bar=bar,
         )
         yield Result(
             what=f"{what}, processor time",
-            explanation="Share of the processor time of three replicas per weak put that it takes.",
+            explanation="Share of the processor time of three replicas per weak put.",
             value=cost.cpu,
             bar=bar,
         )

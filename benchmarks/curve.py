@@ -2,12 +2,12 @@
 
 Weak and strong puts of Creek, and puts of etcd where it is installed, are measured in one run, with
 three servers each on this machine. Calls arrive at random times, independently of earlier
-responses. The offered load rises until a system answers less than 95 % of it; there that system
-stops. At each load the systems alternate, in another order each round, and each round starts after
-Creek has stabilised. Between loads, the latency of disk and loopback alone is measured.
+responses. The offered load rises, and a system stops at the first load of which it answers less
+than 95 %. At each load the systems alternate, in another order each round, and each round starts
+after Creek has stabilised. Between loads, the latency of disk and loopback alone is measured.
 
 Latency counts from the sending of a call. A load generator that shares the cores with the servers
-sends late: the delay is reported separately. Calls that it does not manage to send count as
+sends late. This delay is reported separately. Calls that are due and never sent count as
 unanswered.
 """
 

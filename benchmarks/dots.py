@@ -68,7 +68,7 @@ def _repeat(call: Callable[[DotSet, Dots], object], dots: Dots, count: int) -> T
 
 
 def _search_missing(gaps: int, count: int) -> Timed:
-    """Look for a missing identifier of a complete set, at a replica that has every second one."""
+    """Search for a missing identifier of a complete set, at a replica that has every second one."""
     mine = _as_dot_set(_with_gaps(gaps))
     theirs = Dots({replica: (1, mine.last(replica) + 1) for replica in REPLICAS})
 

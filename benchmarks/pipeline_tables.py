@@ -2,8 +2,8 @@
 
 Spark generates the rows with expressions and writes them as Parquet first. All of this happens in a
 process of its own, `python -m benchmarks.pipeline_tables ROWS FILE`, with a new driver. The
-processor time of the driver is measured, which does all the work on one machine, after a warm-up on
-a small size. The memory is its peak, of which the heap is a part.
+measure is the processor time of the driver, which does all the work on one machine, after a warm-up
+on a small size. The memory is the peak of the driver, of which the heap is a part.
 """
 
 import os

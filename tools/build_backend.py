@@ -41,7 +41,7 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
 
 
 def is_compiled() -> bool:
-    """True if wheels shall contain compiled modules."""
+    """True if wheels are to contain compiled modules."""
     return os.environ.get("CREEK_USE_MYPYC", "0") not in ("", "0")
 
 

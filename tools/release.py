@@ -3,8 +3,9 @@
 1. The source distribution is built from the checkout, and both wheels from the source distribution:
    one pure, one with compiled modules. The tag of the compiled wheel names the oldest C library
    that it runs on (manylinux).
-2. Each wheel is installed into an empty environment, which runs the README's example. Then the
-   extra for SQL is added, and the applications of `examples/` run on a cluster of `creek up`.
+2. Each wheel is installed into an empty environment, which runs the README's example. Then
+   the script adds the extra for SQL, and runs the applications of `examples/` on a cluster of
+   `creek up`.
 3. The container file is linted, if hadolint is installed. The documentation is rendered.
 4. `dist/SHA256SUMS` lists the files with their checksums.
 """
@@ -135,7 +136,7 @@ def tag_for_distributions(wheel: Path, scratch: Path) -> Path:
 
 
 def build_source_distribution(scratch: Path) -> Path:
-    """Build it in a copy of the files under version control, so that it contains no others."""
+    """Build the source distribution in a copy of the versioned files, so that it has no others."""
     copy = scratch / "checkout"
     copy.mkdir()
     names = subprocess.run(

@@ -80,7 +80,7 @@ class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_inconclusive(self) -> bool:
-        """True if the round has not failed, and a checker did not come to a verdict."""
+        """True if the round has not failed, and a checker was inconclusive."""
         unknown = any(isinstance(each, Inconclusive) for each in self.verdicts)
         return unknown and not self.has_failed
 

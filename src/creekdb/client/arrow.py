@@ -5,7 +5,7 @@ TEXT is string and BLOB is binary. A NUMERIC column that is declared as a date o
 Only STRICT tables guarantee that the values have these types. A value of another type is an error
 that names the column.
 
-Readers encode, because the conversion costs as much on a replica, and more memory there.
+Clients convert, because the conversion costs a replica as much time, and more memory.
 """
 
 from collections.abc import Sequence

@@ -162,7 +162,7 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
     def run_coroutine(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Run a coroutine on the background thread and return its result.
 
-        The call of an error that it raises is a `BlockingCall`.
+        If the coroutine raises an error of a call, the `call` of the error is a `BlockingCall`.
         """
         if not self._thread.is_alive():
             work.close()

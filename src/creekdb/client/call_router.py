@@ -43,8 +43,8 @@ class CallDeadlines:
     """Timeouts of all calls of a client, with one timer.
 
     Almost no call times out, so calls have no timers of their own. The timer is set to the earliest
-    deadline scheduled. When it fires, that call may be complete long since. A scan of all pending
-    calls finds the late ones and the next deadline. Scans are `DEADLINE_CHECK_S` apart, so a call
+    deadline scheduled. When it fires, that call is usually complete. A scan of all pending calls
+    finds the late ones and the next deadline. Scans are `DEADLINE_CHECK_S` apart, so a call
     may time out late by that much.
     """
 

@@ -6,8 +6,8 @@
 The stream requests one part after another, and reads the next one only when the program has taken
 all changes of the last. So its memory is bounded by the size of a part or of the largest change,
 and a slow program slows nothing but itself. A change that exceeds a message arrives in pieces. If
-its replica fails, does not keep the changes or has not reached them yet, the stream continues at
-another replica, with neither a gap nor a repetition.
+the replica fails, does not keep the changes or has not reached them yet, the stream continues at
+another one, with neither a gap nor a repetition.
 """
 
 import asyncio

@@ -131,7 +131,7 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
     async def __aenter__(self) -> "Database":
         if self._is_open:
             raise UsageError(
-                "cannot open the connection: it is open already; close it before, or call "
+                "cannot open the connection: it is open already; close it first, or call "
                 "connect(…) for another one"
             )
         connection = await self._connect_next(self._refused_timeout_s)
@@ -234,7 +234,7 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
     def sink(self, name: str, *, query: str = "") -> Sink:
         """Return the sink of that name, which applies numbered batches of rows exactly once.
 
-        `query` identifies the origin of the batches. A batch of another one raises an error.
+        `query` identifies the origin of the batches. A batch of another origin raises an error.
         """
         return Sink(self, name, query)
 

@@ -1,4 +1,4 @@
-"""Failure detector: decides when a client abandons a silent replica that it has open calls at.
+"""Failure detector: decides when a client with open calls abandons a silent replica.
 
 A silent replica usually has nothing to send, or executes a long operation. Such a replica is alive,
 and a thread of it answers liveness probes by UDP (`creekdb.server.transport.keepalive`). A replica

@@ -91,7 +91,7 @@ class SnapshotTicket(msgspec.Struct, frozen=True):
 
 
 class Snapshot:
-    """Snapshot that is opened by `async with`, and released at its end unless it was given."""
+    """Snapshot that `async with` opens, and releases at its end unless it has a given ticket."""
 
     def __init__(
         self,

@@ -120,7 +120,7 @@ def lost_responses(numbered: DataFrame, invoked: DataFrame, final_states: DataFr
     Only a replica that never restarts may lose requests that no other replica has, and none with a
     stable response. If responses did not wait for the disk, a crash may lose a request that has
     only tentative ones. Pipelines simulate no such run; of imported runs, only the checker itself
-    tells whether the request was on disk.
+    determines whether the request was on disk.
     """
     members = _members(numbered, final_states)
     present = members.selectExpr("number", "replica", "true as is_member")

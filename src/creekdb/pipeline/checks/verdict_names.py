@@ -15,7 +15,7 @@ RELATIONAL_CHECKERS: Final = (
     "committed_once",
     "convergence",
 )
-"""Checkers that the tables of a run suffice for, as relational queries."""
+"""Checkers that need only the tables of a run, as relational queries."""
 
 TPCC_CONDITIONS: Final = "tpcc_conditions"
 MISSING_EVENTS_CHECK: Final = "events"

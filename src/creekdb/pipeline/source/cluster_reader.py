@@ -22,7 +22,7 @@ from creekdb.wire.reject_reason import RejectReason
 _Result = TypeVar("_Result")
 
 IDLE_WAIT_S: Final = 0.2
-"""Time that `wait_for_change` waits, in seconds. It delays the end of a query at most so long."""
+"""Time that `wait_for_change` waits, in seconds. It bounds the delay at the end of a query."""
 
 RETRIED_REASONS: Final = (RejectReason.BUSY, RejectReason.NOT_READY)
 """Reasons for which another replica, or a later request, may open a snapshot."""

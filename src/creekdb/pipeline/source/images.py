@@ -1,7 +1,7 @@
 """Images: the state of a cluster at one commit index, read in key ranges.
 
-A replica holds its newest state only. An image of an earlier index is a snapshot and the values
-before the changes since, which the feed has if the replicas run with `--before-images`.
+A replica holds its newest state only. An image of an earlier index consists of a snapshot, and of
+the values that later changes replaced. The feed has them with `--before-images` on the replicas.
 """
 
 from collections.abc import Iterator

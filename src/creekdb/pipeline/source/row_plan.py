@@ -190,8 +190,8 @@ def _operation_plan(
     for column in columns:
         if column not in names:
             raise UsageError(
-                f"column '{column}' is no parameter of {signature}; rename it, or select the "
-                "columns that are"
+                f"column '{column}' is no parameter of {signature}; rename the column, or drop it "
+                "from the rows"
             )
     missing = [each.name for each in parameters if each.is_required and each.name not in columns]
     if missing:

@@ -57,8 +57,8 @@ class TaskWriter:
             kind = schema[name].dataType
             if isinstance(kind, VariantType):
                 raise UsageError(
-                    f"column '{name}' has the type variant, which a cluster cannot store; write "
-                    "to_json of it, and name it in jsonColumns"
+                    f"column '{name}' has the type variant, which a cluster cannot store; convert "
+                    "it by to_json, and name it in jsonColumns"
                 )
             if name not in self.plan.json_columns:
                 find_converter(name, to_arrow_type(kind, timezone="UTC"))

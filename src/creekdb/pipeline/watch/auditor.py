@@ -32,7 +32,7 @@ STATE_FILE: Final = "state.json"
 STATES_KEPT: Final = 3
 REPLAY: Final = "replay"
 UNKNOWN_REPLICA: Final = -1
-"""Number of a server that never responded, in states of release 0.1.0."""
+"""Number of a server that never responded, in states of earlier versions."""
 STATE_SCHEMAS: Final = {
     "entries": ENTRIES,
     "ranges": RANGES,

@@ -12,7 +12,7 @@ and `hot_keys` are computed from them.
 The commit latency of a request is the time from its call until the replica that issued it found it
 final. Both times are those of that replica's clock. A client that waits for the stable
 response to a strong call waits for this long, apart from its network. The client of a weak call
-does not wait: it has its tentative response long before. The feed holds no time of that.
+does not wait: it has its tentative response long before, at a time that the feed does not hold.
 """
 
 from typing import Final

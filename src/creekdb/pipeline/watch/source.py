@@ -2,9 +2,9 @@
 
 A row is a change as one replica reports it, with the columns of `tables.FEED`. The offset of the
 stream is an index per replica, so each feed continues where it was. With `rows=own`, a replica
-contributes the changes of the requests that it issued: together, every change once, with `changed`
-and the commit time from the only replica that knows them. With `rows=all`, every replica
-contributes every change, for comparison.
+contributes only the changes of the requests that it issued. Together, the replicas contribute every
+change once, with `changed` and the commit time, which only the issuing replica can determine. With
+`rows=all`, every replica contributes every change, for comparison.
 
 Rules:
 
@@ -219,7 +219,7 @@ class ReplicaFeedsReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[FeedPartition]:
         begin = start["next"]
-        # The first batch of an earlier release lacks the field.
+        # Checkpoints of earlier versions lack the field.
         first = min(begin.values()) if begin else end.get("first", 1)
         return [
             FeedPartition(

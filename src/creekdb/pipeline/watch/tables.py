@@ -35,8 +35,8 @@ FEED: Final = declare_table(
     (
         "changed",
         pa.bool_(),
-        "true if the final response differed from the tentative one; null if `replica` does not "
-        "know it",
+        "true if the final response differed from the tentative one; null if it is unknown at "
+        "`replica`",
         NULLABLE,
     ),
     ("error", pa.string(), "error that the operation raised", NULLABLE),
@@ -99,7 +99,7 @@ COMMITS: Final = declare_table(
     ("failed", pa.int64(), "requests whose operation raised an error"),
     ("kept", pa.int64(), "requests whose tentative response held"),
     ("changed", pa.int64(), "requests whose final response differed from the tentative one"),
-    ("unknown", pa.int64(), "requests of which no replica knows whether the response changed"),
+    ("unknown", pa.int64(), "requests without a record whether the response changed"),
 )
 LATENCY_COUNTS: Final = declare_table(
     ("step_us", pa.int64(), "start of the time step"),
@@ -137,7 +137,7 @@ APOLOGIES: Final = declare_table(
     ("operation", pa.string(), "name of the operation"),
     ("weak", pa.int64(), "weak requests"),
     ("apologies", pa.int64(), "weak requests whose final response differed"),
-    ("unknown", pa.int64(), "weak requests of which no replica knows it"),
+    ("unknown", pa.int64(), "weak requests without a record whether the response changed"),
     ("share", pa.float64(), "apologies among the known ones; null without any", NULLABLE),
 )
 HOT_KEYS: Final = declare_table(

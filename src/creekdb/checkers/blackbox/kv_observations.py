@@ -2,7 +2,7 @@
 
 A key that exactly one call of the run writes, with `put`, is *written once*. Its value proves that
 the call took effect. A key that only increments write is a *counter*. Its value bounds their
-number. The order of all other writes is a matter of the linearizability checker.
+number. The linearizability checker judges the order of all other writes.
 """
 
 from collections import defaultdict

@@ -11,9 +11,8 @@ Creek promises less for tentative responses than for stable ones, so the guarant
 - *Writes follow reads*: a stable response that contains a write also contains each write that a
   stable response of the writing session contained earlier.
 
-Tentative responses may lack writes of other sessions that an earlier one contained, after the
-client has changed the replica. Two weak writes of a session may change their order for the same
-reason.
+After a client has changed the replica, a tentative response may lack writes of other sessions that
+an earlier one contained. Two weak writes of a session may change their order for the same reason.
 """
 
 from collections import defaultdict
@@ -43,8 +42,8 @@ class SessionViolation(Exception):
         self.calls = calls
 
 
-class _Knowledge:
-    """Writes that a session knows, in the order in which it learned of them."""
+class _WriteLog:
+    """Writes that later responses to a session must contain, in the order of their additions."""
 
     def __init__(self, prefixes: frozenset[str]) -> None:
         self._prefixes = prefixes
@@ -75,7 +74,7 @@ class _Knowledge:
 
 
 class _Snapshot(NamedTuple):
-    """Knowledge of a session when it began a call. Counts are lengths of its lists."""
+    """State of a session when it began a call. `own` and `stable` are lengths of its logs."""
 
     own: int
     stable: int
@@ -86,9 +85,9 @@ class _Snapshot(NamedTuple):
 
 class _Session:
     def __init__(self, prefixes: frozenset[str]) -> None:
-        self.own = _Knowledge(prefixes)
+        self.own = _WriteLog(prefixes)
         """Own writes with a response."""
-        self.stable = _Knowledge(prefixes)
+        self.stable = _WriteLog(prefixes)
         """Writes that a stable response contained, and own writes that are stable."""
         self.own_sums: defaultdict[str, int] = defaultdict(int)
         self.own_stable_sums: defaultdict[str, int] = defaultdict(int)
@@ -127,7 +126,7 @@ class _SessionCheck:
         )
         self._sessions: defaultdict[str, _Session] = defaultdict(lambda: _Session(prefixes))
         self._began: dict[int, _Snapshot] = {}
-        """Knowledge of the session at the invocation of each call, by the index of the call."""
+        """State of the session at the invocation of each call, by the index of the call."""
         self._index_of_write = {
             call.arguments[0]: index
             for index, call in enumerate(run.calls)
@@ -168,7 +167,7 @@ class _SessionCheck:
             self._check_view(call, view, session, began)
             if call.strong:
                 self._check_origins(call, view)
-                self._learn(session, view, call)
+                self._add_view(session, view, call)
         if self._writes.is_once(call):
             session.own.add(call.arguments[0])
         if call.operation == "increment" and (key := written_key(call)) is not None:
@@ -183,7 +182,8 @@ class _SessionCheck:
         if call.operation == "increment" and (key := written_key(call)) is not None:
             session.own_stable_sums[key] += amount_of(call)
 
-    def _learn(self, session: _Session, view: View, call: ObservedCall) -> None:
+    def _add_view(self, session: _Session, view: View, call: ObservedCall) -> None:
+        """Add the contents of a stable response to the session."""
         for key, value in view.values.items():
             if key in self._writes.once and value is not None:
                 session.stable.add(key)

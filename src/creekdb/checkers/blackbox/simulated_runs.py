@@ -37,7 +37,7 @@ def observe(history: History) -> ObservedRun:
 
 
 def judge_history(history: History, steps_max: int = STEPS_MAX) -> list[Verdict]:
-    """Return the verdicts that the observations suffice for.
+    """Return the verdicts of the checkers that need only the observations.
 
     Without final states, and with few steps, some runs remain undecided.
     """

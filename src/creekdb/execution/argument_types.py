@@ -22,7 +22,7 @@ from creekdb.errors import BadValue
 
 
 class Kind(enum.StrEnum):
-    """Kind of a value type. A value is the kind in an error message."""
+    """Kind of a value type. The value of a member names the kind in error messages."""
 
     ANY = "any value"
     NULL = "null"

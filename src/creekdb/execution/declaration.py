@@ -187,7 +187,7 @@ class Declaration:
     def stores_row(self, row: tuple[Any, ...]) -> bool:
         """True if a call with these arguments stores the second one under the first one.
 
-        False if only an execution can tell, since the call may fail.
+        False if the call may fail, so that only an execution shows its effect.
         """
         if len(row) != 2 or type(row[0]) is not str:
             return False

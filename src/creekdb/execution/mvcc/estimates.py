@@ -1,18 +1,18 @@
 """Estimates of what a pending request will read and write, from earlier executions.
 
-A request that runs while an earlier one is about to write what it reads runs in vain. The scheduler
-therefore delays a request while an earlier pending one is expected to write what it is expected to
-read, as the ESTIMATE marks of Block-STM do.
+An execution is in vain if an earlier request writes a register after the execution has read it. The
+scheduler therefore delays a request while an earlier pending one is expected to write a register
+that the request is expected to read. The ESTIMATE marks of Block-STM do the same.
 
 Rules:
-- The estimate of a request is what its own last execution accessed. For a first execution, it is
-  what the last execution of the same operation with the same leading arguments accessed.
+- The estimate of a request has the registers that its own last execution accessed. For a first
+  execution, it has those of the last one of the same operation with the same leading arguments.
 - A request waits only for requests at earlier positions. The earliest pending request therefore
   never waits, and no set of requests waits in a circle.
 - A wrong estimate costs time only. Every execution is validated as if there were no estimates.
 - The memory is bounded: by the requests that are not stable, and by `KEYS_MAX` for operations.
 - The registers in which Creek itself keeps the calls of clients are left out. Each belongs to one
-  call, and says nothing about another one.
+  call, and does not predict the accesses of another one.
 
 The arguments of an operation select its estimate only if they are small. Otherwise the operation
 has no estimate before its first execution.
@@ -66,7 +66,7 @@ class AccessEstimates:
     def record(
         self, entry: RequestEntry, snapshot: StoreSnapshot, execution: ExecutionResult
     ) -> None:
-        """Remember the registers that an execution accessed, whether or not it was valid."""
+        """Record the registers that an execution accessed, whether or not it was valid."""
         operation = entry.request.operation
         called = self._unwrap(operation)
         reads = tuple(snapshot.reads)
@@ -119,7 +119,7 @@ class AccessEstimates:
         return found
 
     def clear(self) -> None:
-        """Forget all pending entries."""
+        """Drop all pending entries."""
         self._unindexed.clear()
         self._indexed.clear()
         self._writers.clear()

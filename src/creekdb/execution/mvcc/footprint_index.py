@@ -163,7 +163,8 @@ def _delete(entries: list[RequestEntry], entry: RequestEntry) -> None:
 def _last_before(entries: list[RequestEntry], position: Position) -> RequestEntry | None:
     """Return the last entry before the position.
 
-    What waits for it waits for those before it too, so few waiting requests search again.
+    When the last entry is removed, most earlier ones are gone already, so few requests that wait
+    must search again.
     """
     if not entries or entries[0].position >= position:
         return None

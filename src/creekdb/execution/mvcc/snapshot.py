@@ -1,8 +1,8 @@
 """Snapshot of one execution: the state after all requests before it, and a record of its reads.
 
-The store validates a snapshot when the execution ends: would every read return the same again? Only
-registers that changed meanwhile are read again. Equal values count as the same. Where a read picked
-some items of a value, only these are compared.
+The store validates a snapshot when the execution ends. A snapshot is valid if every read would
+return the same again. Only registers that changed meanwhile are read again. Equal values count as
+the same. Where a read picked some items of a value, only these are compared.
 """
 
 from collections.abc import Iterable, Iterator

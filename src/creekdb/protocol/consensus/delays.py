@@ -2,7 +2,7 @@
 
 A delay is the local clock at the arrival of a cast request minus the timestamp of the request. So
 it includes the skew between the two clocks, and the time until the request was on the disk of its
-origin. Only what is proposed, and when, depends on delays. Safety does not.
+origin. Delays influence the choice and the time of proposals, but not safety.
 """
 
 from typing import Final

@@ -1,12 +1,12 @@
-"""Fast quorums: which one a ballot names, which one a leader chooses, and when it uses none.
+"""Fast quorums: the one that a ballot names, the choice of a leader, and pauses without one.
 
 `docs/internals/fast-path.md` specifies the choice. Only latency depends on it. Safety does not.
 
 - A leader judges the fast path by samples of its decisions. It judges only instances proposed after
   its first open instance is decided, since followers need that long to follow its order.
-- If less than half of a sample was fast, the leader looks for a member of the fast quorum that was
-  absent from most of it. If there is one, or if the leader suspects a member, it starts a ballot
-  that names another fast quorum. Its members have the shortest measured delays.
+- If less than half of a sample was fast, the leader searches for a member of the fast quorum that
+  was absent from most of it. If there is one, or if the leader suspects a member, it starts a
+  ballot that names another fast quorum. Its members have the shortest measured delays.
 - Otherwise it pauses the fast path. Each pause is twice as long as the one before, up to a limit,
   until a sample is good again.
 - The time between two such ballots grows likewise. Without a better quorum there is no ballot.

@@ -77,7 +77,7 @@ class DeadlineQueue:
         self._control = control
         self._heap: list[_HeldRequest] = []
         self._wake_at: int | None = None
-        """Wake that the driver has been asked for, or None."""
+        """Clock of the wake that was requested from the driver, or None."""
 
     def add(self, id: Dot) -> None:
         shared, timestamp = self._shared, self._requests.timestamp_of(id)
@@ -126,7 +126,7 @@ class DeadlineQueue:
         return tuple(batch)
 
     def request_wake(self) -> None:
-        """Ask the driver for a wake at the deadline of the first request, once per deadline."""
+        """Request a wake at the deadline of the first request, once per deadline."""
         if self.has_due() or not self._heap:
             return
         deadline_us = self._heap[0].deadline_us

@@ -98,7 +98,7 @@ class DirectoryHistory(msgspec.Struct, frozen=True, array_like=True):
     directory: int
     starts: Annotated[tuple[ReplicaStart, ...], msgspec.Meta(min_length=1)]
     earlier: bytes = b""
-    """Digests of the starts directly before these, in order. Release 0.1.0 has none."""
+    """Digests of the starts directly before these, in order. Earlier versions have none."""
 
     @property
     def last(self) -> ReplicaStart:

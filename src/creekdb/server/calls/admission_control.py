@@ -355,7 +355,7 @@ class OperationResolver:
     def _application_bytes_max(self) -> int:
         """Return the bound for the writes of an application, or 0 if a member may lack it.
 
-        A member of an earlier release would execute the application without the bound.
+        A member of an earlier version would execute the application without the bound.
         """
         members = self._membership.configuration.replica_ids
         is_supported = self._capabilities.is_supported(APPLICATION_BYTES_FEATURE, members)

@@ -405,7 +405,7 @@ def test_sql_is_rejected_while_a_peer_runs_another_engine() -> None:
 def test_applications_have_a_bound_in_bytes_once_all_members_have_it(
     features: tuple[str, ...],
 ) -> None:
-    """A member of an earlier release would execute the application otherwise."""
+    """A member of an earlier version would execute the application otherwise."""
     fixture = DispatcherFixture()
     fixture.replica.configuration = Configuration(0, ((0, "h:1"), (1, "h:2")))
     resolver = fixture.resolver

@@ -40,7 +40,7 @@ from creekdb.schemes.core.spec import Scheme
 ELECTION_ROUNDS_MAX: Final = 20
 
 
-MONOTONIC: Final = (Cast, FirstVote, Promise, Progress, Reject, Vote)
+STAYS_IGNORED: Final = (Cast, FirstVote, Promise, Progress, Reject, Vote)
 """Messages that a replica ignores for ever once it ignores them.
 
 The replica has the request of a `Cast`, has received a ballot above that of a `Promise`, or leads
@@ -139,7 +139,7 @@ class LocalStates:
         as the receiver does not crash."""
         sender, _, number = self.envelopes[envelope]
         message = self.messages[number]
-        if not isinstance(message, MONOTONIC):
+        if not isinstance(message, STAYS_IGNORED):
             return False
         if isinstance(message, Vote | FirstVote) and not self._has_decided(state, message.instance):
             return False

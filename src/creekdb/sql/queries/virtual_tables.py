@@ -56,9 +56,9 @@ class StoredModule:
         return self.Create(connection, module, database, name)
 
 
-Found: TypeAlias = Iterator[list[tuple[Any, tuple[SqlValue, ...]]]]
+RowBatches: TypeAlias = Iterator[list[tuple[Any, tuple[SqlValue, ...]]]]
 """Batches of rows: keys, or their components, and the used columns."""
-NO_BATCHES: Final[Found] = iter(())
+NO_BATCHES: Final[RowBatches] = iter(())
 
 
 class PlannedScan:
@@ -173,7 +173,7 @@ class StoredCursor:
         self._row: tuple[SqlValue, ...] | None = None
         self._key: Any = ()
         """Key of the row, or its components. The last one is the row id, if the table has any."""
-        self._batches: Found = NO_BATCHES
+        self._batches: RowBatches = NO_BATCHES
         self._batch: list[tuple[Any, tuple[SqlValue, ...]]] = []
         self._index = 0
 
@@ -231,14 +231,14 @@ class StoredCursor:
 
 def scan_rows(
     table: Table, slot: SessionSlot, scan: PlannedScan, arguments: tuple[Any, ...]
-) -> Found:
+) -> RowBatches:
     """Return the rows of an access path."""
     path, transaction = scan.path, slot.current.transaction
     keys, is_exact = key_range(table, path, arguments)
     if keys is None:
         return NO_BATCHES
     if not is_exact and path.is_ordered:
-        found: Found = _sorted_after_equalities(table, transaction, scan)
+        found: RowBatches = _sorted_after_equalities(table, transaction, scan)
     elif not scan.is_primary_key:
         found = _rows_by_index(table, transaction, scan, keys)
     elif len(keys.prefix) == len(path.key.columns):
@@ -259,7 +259,7 @@ def scan_rows(
 
 def _rows_by_index(
     table: Table, transaction: Transaction, scan: PlannedScan, keys: KeyRange
-) -> Found:
+) -> RowBatches:
     prefix = (*scan.prefix, *keys.prefix)
     start, stop = _limits(prefix, keys)
     entries = transaction.scan(prefix, start=start, stop=stop, reverse=scan.path.reverse)
@@ -269,7 +269,9 @@ def _rows_by_index(
         yield [(parts, row)]
 
 
-def _sorted_after_equalities(table: Table, transaction: Transaction, scan: PlannedScan) -> Found:
+def _sorted_after_equalities(
+    table: Table, transaction: Transaction, scan: PlannedScan
+) -> RowBatches:
     """Return all rows in the order of the columns after the equalities.
 
     An uncertain comparison may hold for several values of the compared columns.

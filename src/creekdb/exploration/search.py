@@ -7,7 +7,7 @@ Reductions, all of which keep every violation reachable:
 
 - Steps of different replicas commute. Their orders lead to the same state, which is visited once.
 - Messages in flight are a multiset, or a sequence per link with `fifo` links. The order in which
-  different replicas sent them is forgotten.
+  different replicas sent them is not part of the state.
 - A replica that cannot crash any more has durable records at once. A slow disk would only delay its
   outputs, and each delay of a message is a state anyway.
 - A message that its receiver ignores from now on is removed (`LocalStates.is_ignored_for_ever`).

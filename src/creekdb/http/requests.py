@@ -246,7 +246,7 @@ CHANGES_PARAMETERS: Final = (
 
 
 class ChangesStart(NamedTuple):
-    """Changes that a request asks for."""
+    """Changes that a request selects."""
 
     start: int
     cluster: str

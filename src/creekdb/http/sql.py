@@ -134,7 +134,7 @@ def _parameter(value: Any) -> Any:
 
 
 def _leading_word(text: str) -> str:
-    """Return the keyword of a statement, or '' if only the engine can tell what is wrong."""
+    """Return the keyword of a statement, or '' if it has none and the engine reports the error."""
     try:
         return leading_word(text)
     except (SqlError, IndexError):

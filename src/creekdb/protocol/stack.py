@@ -188,7 +188,7 @@ class ProtocolStack:
         self._shared.now = now
 
     def wake(self, now: int) -> None:
-        """Process the wake that `Effects.wake_at` asked for."""
+        """Process the wake that `Effects.wake_at` requested."""
         self._shared.now = now
         self.cab.on_wake()
 

@@ -40,7 +40,7 @@ class ClusterReader:
         self._database = options.database()
         self._runner = asyncio.Runner()
         self._tail: ChangeStream | None = None
-        """Stream that asks for the end of the feed."""
+        """Stream that requests the end of the feed."""
 
     def __enter__(self) -> Self:
         return self

@@ -26,8 +26,8 @@ from creekdb.wire.messages import TableDescription
 def declared_schema(given: Mapping[str, str]) -> StructType:
     """Return the schema of a query without one of its own.
 
-    Spark asks for it before it states whether the query is a stream. The options of a stream do,
-    and so readChangeFeed=true is required.
+    Spark requests the schema before it states whether the query is a stream. The options of a
+    stream state it, and so readChangeFeed=true is required.
     """
     options = OptionReader(given)
     if options.flag("readChangeFeed", False):
@@ -54,7 +54,7 @@ def stream_schema(options: StreamOptions) -> StructType:
 
 
 def check_schema(given: StructType, declared: StructType) -> None:
-    """Raise `UsageError` if a query asks for columns that do not exist or have other types."""
+    """Raise `UsageError` if a query selects columns that do not exist or have other types."""
     types = {field.name: field.dataType for field in declared.fields}
     for field in given.fields:
         if field.name not in types:

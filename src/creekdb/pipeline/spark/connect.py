@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 15002
 PROBE_TASKS: Final = 2
-"""Tasks that check the executors. The client does not know their number."""
+"""Tasks that check the executors. The client cannot determine their number."""
 PYTHON_SETTING: Final = "spark.sql.execution.pyspark.python"
 INSTALL_HINT: Final = "install them with: pip install 'creekdb[connect]'"
 

@@ -36,9 +36,9 @@ from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 
 FEED_CHECKERS: Final = ("prefix_order", "committed_once", "session_order", "real_time")
 SEEN_NUMBERS: Final = 4 * CALLS_PER_CLIENT_MAX
-"""Calls of each client that are remembered. The cluster itself remembers fewer."""
+"""Calls of each client that are kept. The cluster itself keeps fewer."""
 IDLE_COMMITS_MAX: Final = 1_000_000
-"""Number of commits after which a client without a further call is forgotten, with its calls."""
+"""Number of commits after which a client without a further call is dropped, with its calls."""
 DEFAULT_CLOCK_ERROR_US: Final = 1_000_000
 
 

@@ -152,7 +152,7 @@ class ConditionalAtomicBroadcast:
             self._unblocked.extend(blocked)
 
     def on_wake(self) -> None:
-        """Process a wake that a held request has asked for."""
+        """Process a wake that was requested for a held request."""
         if self._held_requests is not None:
             self._held_requests.on_wake()
         if self._first_voter is not None:

@@ -54,7 +54,7 @@ class Replica(Protocol):
     def tick(self, now: int) -> None: ...
 
     def wake(self, now: int) -> None:
-        """Process the wake that `Effects.wake_at` asked for. An unexpected one has no effect."""
+        """Process the wake that `Effects.wake_at` requested. An unexpected one has no effect."""
 
     def run(self, task: Task) -> ExecutionResult:
         """Run a task without changing the replica, between its issue and `completed`."""

@@ -36,7 +36,7 @@ FILL_INTERVAL_S: Final = 0.05
 RESPONSE_TICKS_MAX: Final = 100
 """Number of checks after which a missing response is given up."""
 ABSENCE_TICKS: Final = 200
-"""Number of checks after which peers are asked again for changes that they lacked."""
+"""Number of checks after which changes that peers lacked are requested again."""
 PART_BYTES: Final = 256 * 1024
 """Approximate size of one part, in bytes."""
 PIECE_BYTES: Final = 4 * 1024 * 1024
@@ -90,7 +90,7 @@ class GapFiller:
         self._absent: dict[int, dict[int, int]] = {}
         """By index, the peers that lack the change, with the next index that each has."""
         self._absent_before: dict[int, dict[int, int]] = {}
-        """Content of `_absent` before the peers were asked again."""
+        """Content of `_absent` before the changes were requested again."""
         self._lagging: set[tuple[int, int]] = set()
         """Indices with the peers that have not reached them yet."""
         self._unreadable: set[int] = set()

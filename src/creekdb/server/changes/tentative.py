@@ -1,6 +1,6 @@
 """Images of the requests that are not final at a replica, for readers of the tentative view.
 
-An image is computed when a reader asks for it, and kept nowhere. Readers that wait poll. Their
+An image is computed when a reader requests it, and kept nowhere. Readers that wait poll. Their
 interval grows with the cost of an image, so that images take a bounded share of the processor.
 """
 

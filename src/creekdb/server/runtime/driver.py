@@ -115,7 +115,7 @@ class Driver:
         self._is_halted = False
         self._is_apply_scheduled = False
         self._wake_timer: asyncio.TimerHandle | None = None
-        """Timer of the wake that the replica asked for, or None."""
+        """Timer of the wake that the replica requested, or None."""
         self._loop = asyncio.get_running_loop()
         self._checkpoint_writer = CheckpointWriter(
             journal if changes is None else CheckpointGate(journal, changes),

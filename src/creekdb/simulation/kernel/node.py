@@ -126,7 +126,7 @@ class Node:
         self._turn_timer: EventHandle | None = None
         """Event that ends the current turn, or None."""
         self._wake_timer: EventHandle | None = None
-        """Event of the wake that the replica asked for, or None."""
+        """Event of the wake that the replica requested, or None."""
         self.clock = scenario.clock.make_clock(index)
         self._recorder = recorder
         self._trace = trace

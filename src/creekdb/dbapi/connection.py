@@ -15,13 +15,12 @@ from creekdb.dbapi.cursor import STRONG, Cursor, checked_level
 from creekdb.dbapi.errors import InterfaceError, ProgrammingError, call_error
 from creekdb.dbapi.outcome import Outcome, latest_outcome
 from creekdb.dbapi.transaction import InteractiveTransaction
-from creekdb.errors import SqlError, UsageError
+from creekdb.errors import UsageError
 from creekdb.sql.result import SqlResult
-from creekdb.sql.statements import StatementReader, leading_word
+from creekdb.sql.statements import QUERY_WORDS, StatementReader, find_leading_word
 
 DATATYPE: Final = "sql"
 URL_SCHEME: Final = "creek"
-QUERY_WORDS: Final = frozenset(("SELECT", "VALUES", "PRAGMA", "EXPLAIN"))
 _TRANSACTION_WORDS: Final = frozenset(
     ("BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE")
 )
@@ -148,7 +147,7 @@ class Connection:
         """Execute an entry of a script. Return its result, and its call if it was a single one."""
         self._open_database()
         text = entry["sql"]
-        word = _leading_word(text)
+        word = find_leading_word(text)
         if word in _TRANSACTION_WORDS:
             self._control_transaction(text)
             return SqlResult(), None
@@ -302,11 +301,3 @@ def url_settings(query: dict[str, str]) -> dict[str, Any]:
 def _check_end(reader: StatementReader) -> None:
     if reader.symbol:
         raise ProgrammingError(f'near "{reader.symbol}": syntax error', "42601")
-
-
-def _leading_word(text: str) -> str:
-    """Return the keyword of a statement, or '' if it has none and the replica reports the error."""
-    try:
-        return leading_word(text)
-    except (SqlError, IndexError):
-        return ""

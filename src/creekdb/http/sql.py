@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from creekdb.errors import BadValue, SqlError
+from creekdb.errors import BadValue
 from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.http.schema import Schema
 from creekdb.protocol.request import Operation, Outcome
-from creekdb.sql.statements import leading_word
+from creekdb.sql.statements import QUERY_WORDS, find_leading_word
 from creekdb.wire.deduplication import describe_call, unwrap_call
 from creekdb.wire.json_values import from_json, untag_integer
 
@@ -15,7 +15,6 @@ PATH: Final = "/sql"
 CHANGING_OPERATION: Final = "transaction"
 READING_OPERATION: Final = "queries"
 STATEMENT_KEYS: Final = frozenset(("sql", "parameters"))
-_READING_WORDS: Final = frozenset(("SELECT", "VALUES", "PRAGMA", "EXPLAIN"))
 _PARAMETERS_SCHEMA: Final[Schema] = {
     "type": ["array", "object"],
     "description": "Values of `?`, or values of `:name` by name. An integer may also have the form "
@@ -68,7 +67,7 @@ def parse_statements(
     if type(values) is not list or not values:
         raise BadValue("'statements' must be an array with at least one statement")
     statements = tuple(_statement(number, each) for number, each in enumerate(values, 1))
-    is_reading = all(_leading_word(text) in _READING_WORDS for text, _ in statements)
+    is_reading = all(find_leading_word(text) in QUERY_WORDS for text, _ in statements)
     name = READING_OPERATION if is_reading else CHANGING_OPERATION
     return operations.find(name), (statements,)
 
@@ -131,11 +130,3 @@ def _statement(number: int, value: Any) -> tuple[str, Any]:
 
 def _parameter(value: Any) -> Any:
     return from_json(untag_integer(value))
-
-
-def _leading_word(text: str) -> str:
-    """Return the keyword of a statement, or '' if it has none and the engine reports the error."""
-    try:
-        return leading_word(text)
-    except (SqlError, IndexError):
-        return ""

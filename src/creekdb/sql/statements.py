@@ -11,7 +11,7 @@ takes the parameters of the whole statement.
 from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
-from creekdb.errors import SqlParameterError, SqlSyntaxError, SqlUnsupported
+from creekdb.errors import SqlError, SqlParameterError, SqlSyntaxError, SqlUnsupported
 from creekdb.sql.tokens import (
     Token,
     TokenKind,
@@ -25,6 +25,8 @@ from creekdb.sql.tokens import (
 
 PARAMETERS_MAX: Final = 32_766
 """Greatest number of a parameter, as in SQLite."""
+QUERY_WORDS: Final = frozenset(("SELECT", "VALUES", "PRAGMA", "EXPLAIN"))
+"""Leading words of statements that only read."""
 
 
 class NumberedText(NamedTuple):
@@ -283,6 +285,14 @@ def leading_word(text: str) -> str:
     reader = StatementReader(text)
     _skip_with(reader)
     return reader.word
+
+
+def find_leading_word(text: str) -> str:
+    """Return the leading word, or '' for a text with an error, which the engine reports."""
+    try:
+        return leading_word(text)
+    except (SqlError, IndexError):
+        return ""
 
 
 def parse(text: str) -> Change:

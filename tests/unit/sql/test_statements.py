@@ -7,6 +7,7 @@ from creekdb.sql.statements import (
     Insert,
     Update,
     bind,
+    find_leading_word,
     greatest_parameter,
     has_range_between_columns,
     has_subquery_in_list,
@@ -77,6 +78,12 @@ def test_greatest_parameter_ignores_literals() -> None:
 )
 def test_the_kind_of_a_statement_follows_its_with_clause(text: str, word: str) -> None:
     assert leading_word(text) == word
+    assert find_leading_word(text) == word
+
+
+@pytest.mark.parametrize("text", ["", "SELECT 1; SELECT 2", "SELECT 'unfinished", "WITH a"])
+def test_a_text_with_an_error_has_no_leading_word(text: str) -> None:
+    assert find_leading_word(text) == ""
 
 
 def test_clauses_of_insert() -> None:

@@ -244,6 +244,31 @@ async def test_a_snapshot_that_ended_cannot_be_restored_without_before_images(
     assert "omit asOf, or start them with --before-images" in as_of
 
 
+async def test_no_image_is_older_than_its_index(tmp_path: Path) -> None:
+    """A replica that lags opens no snapshot for a later index."""
+    async with running_cluster(tmp_path, **BEFORE) as cluster, cluster.client(1) as db:
+        await put(db, a=1, b=2)
+        await cluster.until_quiescent()
+        restore = [cluster.drop_messages(sender, 0) for sender in (1, 2)]
+        await put(db, a=10)
+        others = ",".join(cluster.addresses(1, 2))
+        query = Query(stream(cluster, servers=others, lease=0.05))
+        await in_thread(query.run, False)
+        index = query.offsets[0]["index"] - 1
+        await asyncio.sleep(0.2)  # the lease of the snapshot ends
+        query.data_source = stream(cluster)
+        rows = await in_thread(query.repeat_first)
+        as_of = await in_thread(read_batch, source(cluster, asOf=index))
+        lagging = source(cluster, servers=cluster.addresses(0)[0], timeout=0.3, asOf=index)
+        message = await failure(read_batch, lagging)
+        for each in restore:
+            each()
+
+    assert {row["key"]: row["value"] for row in rows} == {"a": "10", "b": "2"}
+    assert {row["key"]: row["value"] for row in as_of} == {"a": "10", "b": "2"}
+    assert message.startswith(f"option asOf is '{index}': the last commit is {index - 1}, also")
+
+
 async def test_a_batch_waits_for_the_index_and_does_not_pass_it(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, 1, **BEFORE) as cluster, cluster.client() as db:
         await put(db, a=1, b=2)

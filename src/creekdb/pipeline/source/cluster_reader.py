@@ -31,6 +31,10 @@ RETRY_PAUSE_S: Final = 0.2
 Page = Sequence[tuple[Key, Any]]
 
 
+class IndexNotReached(UsageError):
+    """No replica has reached a commit index in time."""
+
+
 class ClusterReader:
     """Connection to a cluster for one query."""
 
@@ -128,17 +132,6 @@ class ClusterReader:
             self._tail = self._database.changes(LATEST, table=self._selection.table or "")
         return self._tail
 
-    def wait_until(self, index: int) -> None:
-        """Wait until the cluster has committed the request at `index`. Raise `UsageError`."""
-        deadline = time.monotonic() + self._options.timeout_s
-        while (end := self.end()).index <= index:
-            if time.monotonic() > deadline:
-                raise UsageError(
-                    f"option asOf is '{index}': the last commit is {end.index - 1}, also after "
-                    f"{self._options.timeout_s:g} s; set asOf to an earlier index"
-                )
-            self._run(self._await_change(end))
-
     def describe_table(self) -> TableDescription:
         """Return the selected table as it is in the newest state."""
         ticket = self.open_snapshot(1)
@@ -173,22 +166,25 @@ class ClusterReader:
 
     # --- snapshots ----------------------------------------------------------------------------
 
-    def open_snapshot(self, partitions: int) -> SnapshotTicket:
-        """Open a snapshot that ends with its lease. Try each replica, since each has few."""
-        return self._run(self._open_snapshot(partitions))
+    def open_snapshot(self, partitions: int, index_min: int = 0) -> SnapshotTicket:
+        """Open a snapshot at `index_min` or later, which ends with its lease.
+
+        Try each replica, since each has few snapshots, and may lag behind the others. Raise
+        `UsageError`, and `IndexNotReached` if all of them lag.
+        """
+        return self._run(self._open_snapshot(partitions, index_min))
 
     def release(self, ticket: SnapshotTicket) -> None:
         """End a snapshot. A replica that cannot be reached ends it with the lease."""
+        self._run(self._release(ticket))
 
-        async def release() -> None:
-            try:
-                async with asyncio.timeout(self._options.timeout_s):
-                    async with self._database.snapshot(ticket=ticket) as snapshot:
-                        snapshot.release()
-            except (CreekError, TimeoutError):
-                pass
-
-        self._run(release())
+    async def _release(self, ticket: SnapshotTicket) -> None:
+        try:
+            async with asyncio.timeout(self._options.timeout_s):
+                async with self._database.snapshot(ticket=ticket) as snapshot:
+                    snapshot.release()
+        except (CreekError, TimeoutError):
+            pass
 
     def is_open(self, ticket: SnapshotTicket) -> bool:
         """Return True if the snapshot can be read. This renews its lease."""
@@ -216,39 +212,48 @@ class ClusterReader:
             self._run(pages.aclose())
             self._run(snapshot.__aexit__())
 
-    async def _open_snapshot(self, partitions: int) -> SnapshotTicket:
+    async def _open_snapshot(self, partitions: int, index_min: int) -> SnapshotTicket:
         deadline = time.monotonic() + self._options.timeout_s
         while True:
-            ticket, rejected = await self._try_to_open_snapshot(partitions)
-            if ticket is not None:
-                return ticket
-            assert rejected is not None
-            if rejected.reason not in RETRIED_REASONS or time.monotonic() > deadline:
-                raise UsageError(f"cannot open a snapshot of the cluster: {rejected}") from None
+            newest, rejected = 0, None
+            for server in self._options.servers:
+                database = self._options.database(server)
+                try:
+                    if index_min:
+                        newest = max(newest, reached := await _last_index(database))
+                        if reached < index_min:
+                            continue
+                    ticket = await self._snapshot_of(database, partitions)
+                except NotDone as error:
+                    rejected = error
+                    if error.reason not in RETRIED_REASONS:
+                        break
+                    continue
+                if ticket.index >= index_min:
+                    return ticket
+                await self._release(ticket)
+            is_temporary = rejected is None or rejected.reason in RETRIED_REASONS
+            if not is_temporary or time.monotonic() > deadline:
+                break
             await asyncio.sleep(RETRY_PAUSE_S)
+        if rejected is None:
+            raise IndexNotReached(
+                f"the last commit is {newest}, also after {self._options.timeout_s:g} s"
+            )
+        if rejected.reason == RejectReason.UNREACHABLE:
+            raise rejected
+        raise UsageError(f"cannot open a snapshot of the cluster: {rejected}") from None
 
-    async def _try_to_open_snapshot(
-        self, partitions: int
-    ) -> tuple[SnapshotTicket | None, NotDone | None]:
-        """Return a snapshot of the first replica that opens one, or the last rejection."""
-        selection, rejected = self._selection, None
-        for server in self._options.servers:
-            database: Database = self._options.database(server)
-            try:
-                async with database.snapshot(
-                    partitions=partitions,
-                    prefix=selection.prefix,
-                    table=selection.table or "",
-                    lease=selection.lease_s,
-                ) as snapshot:
-                    return snapshot.detach(), None
-            except NotDone as error:
-                if error.reason == RejectReason.UNREACHABLE:
-                    raise
-                rejected = error
-                if error.reason not in RETRIED_REASONS:
-                    break
-        return None, rejected
+    async def _snapshot_of(self, database: Database, partitions: int) -> SnapshotTicket:
+        """Open a snapshot at the first replica of a database."""
+        selection = self._selection
+        async with database.snapshot(
+            partitions=partitions,
+            prefix=selection.prefix,
+            table=selection.table or "",
+            lease=selection.lease_s,
+        ) as snapshot:
+            return snapshot.detach()
 
     def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Run to completion. Name the option that causes an error."""
@@ -258,6 +263,13 @@ class ClusterReader:
             raise UsageError(f"option table: {error}") from None
         except CreekError as error:
             raise self._options.explained(error) from None
+
+
+async def _last_index(database: Database) -> int:
+    """Return the index of the last commit at the first replica of a database."""
+    async with database.changes(LATEST) as stream:
+        await stream.receive(0)
+        return stream.newest or 0
 
 
 async def _next_page(pages: AsyncGenerator[Page, None]) -> Page | None:

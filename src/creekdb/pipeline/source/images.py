@@ -6,17 +6,14 @@ the values that later changes replaced. The feed has them with `--before-images`
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from creekdb.client import ChangePosition
 from creekdb.client.snapshots import KeyRange, SnapshotTicket
 from creekdb.errors import UsageError
 from creekdb.execution.keys import collation_key
-from creekdb.pipeline.source.cluster_reader import ClusterReader, Page
+from creekdb.pipeline.source.cluster_reader import ClusterReader, IndexNotReached, Page
 from creekdb.protocol.values import Key
-
-ABSENT: Final = "absent"
-POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,15 +59,24 @@ def open_image(reader: ClusterReader, partitions: int, as_of: int | None = None)
     ticket = reader.open_snapshot(partitions)
     if as_of is None or ticket.index == as_of:
         return Image(ticket.index, ticket)
+    if ticket.index < as_of:
+        reader.release(ticket)
+        ticket = _open_later(reader, partitions, as_of)
     try:
-        if ticket.index < as_of:
-            reader.release(ticket)
-            reader.wait_until(as_of)
-            ticket = reader.open_snapshot(partitions)
         return Image(as_of, ticket, replaced_since(reader, as_of, ticket))
     except BaseException:
         reader.release(ticket)
         raise
+
+
+def _open_later(reader: ClusterReader, partitions: int, as_of: int) -> SnapshotTicket:
+    """Wait until a replica has reached an index, and open a snapshot there."""
+    try:
+        return reader.open_snapshot(partitions, as_of)
+    except IndexNotReached as error:
+        raise UsageError(
+            f"option asOf is '{as_of}': {error}; set asOf to an earlier index"
+        ) from None
 
 
 def replaced_since(
@@ -80,6 +86,7 @@ def replaced_since(
 
     Only registers that changed in between are included.
     """
+    assert ticket.index >= index, f"a snapshot at {ticket.index} precedes {index}"
     replaced: dict[Key, tuple[Any, ...]] = {}
     start = ChangePosition(ticket.cluster, index + 1)
     for changes in reader.changes(start, ticket.index + 1, ticket.prefix):

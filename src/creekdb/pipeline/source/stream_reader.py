@@ -190,7 +190,7 @@ class CreekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _restored_image(self, index: int) -> Image:
         """Return the state of a snapshot that has ended, as a later one and what changed since."""
         reader = self._connected()
-        ticket = reader.open_snapshot(self._options.selection.partitions)
+        ticket = reader.open_snapshot(self._options.selection.partitions, index)
         try:
             return Image(index, ticket, replaced_since(reader, index, ticket))
         except (ChangesUnavailable, UsageError) as error:

@@ -330,6 +330,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "fdatasync(duplicate)\n",
     ),
     tested(
+        "segment_of_a_killed_process_is_not_durable",
+        "a restart makes the changes of a killed process durable",
+        f"{LOG_TESTS}::test_a_restart_makes_the_changes_of_a_killed_process_durable",
+        LOG,
+        "                if not is_closed:\n",
+        "                if False:\n",
+    ),
+    tested(
         "unwritten_changes_have_any_size",
         "changes that wait for the log are bounded by their size",
         f"{FEED_TESTS}::test_unwritten_changes_are_bounded_by_their_size",

@@ -60,20 +60,19 @@ class Segment:
         self._has_all_marks = True
 
     def load(self) -> bool:
-        """Find the extent of the file. Return False if its end is incomplete.
+        """Find the extent of the file. Return False if the segment was not closed.
 
-        Only a segment that was not closed is read. Its end may be incomplete, after a crash.
+        Only such a segment is read. Its end may be incomplete, after a crash.
         """
         closing = read_closing_frame(self.path, self.header)
-        file_bytes = self.path.stat().st_size
         if closing is not None:
             self.end, self.last_written_us = closing.first, closing.written_us
-            self.size_bytes = file_bytes - FRAME_HEADER_BYTES
+            self.size_bytes = self.path.stat().st_size - FRAME_HEADER_BYTES
             self._has_all_marks = False
             return True
         scanned = scan_segment(self.path, self.header)
         self.end, self.size_bytes, self.last_written_us, self.marks = scanned
-        return self.size_bytes == file_bytes
+        return False
 
     def record(self, frame: Frame, size_bytes: int, written_us: int) -> None:
         """Record a frame that was appended."""
@@ -130,7 +129,7 @@ class ChangeLog:
     # --- lifecycle ----------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Find the segments, and cut the incomplete end of the last one."""
+        """Find the segments, and close those that a crash interrupted."""
         try:
             if not self._directory.exists():
                 self._directory.mkdir()
@@ -142,12 +141,12 @@ class ChangeLog:
                     self._file_ops.unlink(path)  # its first write was interrupted
                     continue
                 segment = Segment(path, header)
-                is_complete = segment.load()
+                is_closed = segment.load()
                 if segment.end == segment.first:
                     self._file_ops.unlink(path)
                     continue
-                if not is_complete:
-                    self._cut(segment)
+                if not is_closed:
+                    self._close_interrupted(segment)
                 self._segments.append(segment)
         except OSError as error:
             raise StorageFault(
@@ -163,12 +162,20 @@ class ChangeLog:
         with suppress(OSError):
             self._close_segment()
 
-    def _cut(self, segment: Segment) -> None:
+    def _close_interrupted(self, segment: Segment) -> None:
+        """Cut the incomplete end of a segment, and close it.
+
+        What the process wrote before it was killed may not be on the disk yet. `sync` covers later
+        segments only.
+        """
         file = self._file_ops.open(segment.path)
         try:
             self._file_ops.truncate(file, segment.size_bytes)
-        finally:
+        except BaseException:
             self._file_ops.close(file)
+            raise
+        with suppress(OSError):  # the disk may be full
+            self._finish_file(segment, file)
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -330,19 +337,23 @@ class ChangeLog:
         return Segment(path, header), file
 
     def _close_segment(self) -> None:
-        """Write the closing frame of the last segment, and make the segment durable."""
+        """Make the last segment durable, and write its closing frame."""
         file, self._file = self._file, None
         if file is not None:
             self._finish_file(self._segments[-1], file)
 
     def _finish_file(self, segment: Segment, file: int) -> None:
-        """Write the closing frame, make the segment durable, and close its file."""
+        """Make the segment durable, write the closing frame, and close its file.
+
+        The closing frame states that all frames before it are intact. So it comes after the sync: a
+        power failure must not keep it and lose others.
+        """
         try:
+            self._file_ops.fdatasync(file)
+            self._file_ops.sync_directory(self._directory)
             closing = Frame(segment.end, segment.end, b"")
             end = encode_frame(segment.header.salt, closing, segment.last_written_us)
             self._file_ops.write_fully(file, end, segment.size_bytes)
-            self._file_ops.fdatasync(file)
-            self._file_ops.sync_directory(self._directory)
         finally:
             self._file_ops.close(file)
 

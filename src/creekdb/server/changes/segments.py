@@ -12,6 +12,8 @@ its last intact frame.
 
 Rules:
 
+- The frames before the end are durable before it is written. So a segment with an end is not
+  searched for the damage of a crash.
 - An incomplete or damaged frame ends its segment. The frames after it are not used. At the end of
   the last segment this is a write that a crash interrupted.
 - The range between two segments may be empty or not. If it is not, the replica has no changes

@@ -1,5 +1,6 @@
 """Change log: appended frames are read back, across restarts, gaps, damage and retention."""
 
+import errno
 from pathlib import Path
 from zlib import crc32
 
@@ -216,6 +217,51 @@ def test_a_sync_makes_the_name_of_a_new_segment_durable(tmp_path: Path) -> None:
     log.sync()
 
     assert file_ops.called == ["fdatasync", "sync_directory"]
+
+
+def test_a_segment_is_closed_after_its_changes_are_durable(tmp_path: Path) -> None:
+    """Otherwise, a power failure could leave a closed segment without some of its changes."""
+    file_ops = FaultyFileOps()
+    log = ChangeLog(tmp_path, HOUR, file_ops=file_ops)
+    log.open()
+    append(log, b"one", b"two")
+    file_ops.called.clear()
+    log.close()
+    assert file_ops.called == ["fdatasync", "sync_directory", "write"]
+
+    log = ChangeLog(tmp_path, HOUR, file_ops=file_ops)
+    log.open()
+    append(log, b"three")
+    file_ops.errors["fdatasync"] = errno.EIO  # what was written since may be lost
+    log.close()
+    last = max(tmp_path.glob("*.changes"))
+    data = last.read_bytes()
+    last.write_bytes(data.replace(b"three", bytes(5)))
+    assert opened(tmp_path, owner=0).next_index == 3
+
+
+def test_a_restart_makes_the_changes_of_a_killed_process_durable(tmp_path: Path) -> None:
+    """A later sync covers the segment that the new process writes."""
+    append(opened(tmp_path), b"one", b"two")
+    file_ops = FaultyFileOps()
+    log = ChangeLog(tmp_path, HOUR, owner=7, file_ops=file_ops)
+    log.open()
+    assert file_ops.called == ["truncate", "fdatasync", "sync_directory", "write"]
+    assert bodies(read_all(log, 1)) == [b"one", b"two"]
+    file_ops.called.clear()
+    again = ChangeLog(tmp_path, HOUR, owner=7, file_ops=file_ops)
+    again.open()
+    assert again.next_index == 3
+    assert file_ops.called == [], "the segment is closed"
+
+
+def test_a_log_opens_on_a_full_disk(tmp_path: Path) -> None:
+    append(opened(tmp_path), b"one", b"two")
+    file_ops = FaultyFileOps()
+    file_ops.errors["write"] = errno.ENOSPC
+    log = ChangeLog(tmp_path, HOUR, owner=7, file_ops=file_ops)
+    log.open()
+    assert bodies(read_all(log, 1)) == [b"one", b"two"]
 
 
 def test_the_last_segment_is_kept(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from creekdb.errors import DECODE_ERRORS, BadValue, UnknownTable, UsageError
 from creekdb.protocol.values import Key, freeze
 from creekdb.wire import messages
 from creekdb.wire.addresses import format_address
+from creekdb.wire.json_values import from_json, to_json
 from creekdb.wire.messages import TableDescription
 from creekdb.wire.reject_reason import RejectReason
 
@@ -79,14 +80,16 @@ class SnapshotTicket(msgspec.Struct, frozen=True):
         return list(pairwise(bounds))
 
     def encode(self) -> str:
-        return msgspec.json.encode(self).decode()
+        # The default of a column may be bytes, which plain JSON does not distinguish from text.
+        plain = msgspec.to_builtins(self, builtin_types=(bytes,))
+        return msgspec.json.encode(to_json(plain)).decode()
 
     @classmethod
     def decode(cls, text: str) -> "SnapshotTicket":
         """Return the ticket of an encoded text. Raise `BadValue`."""
         try:
-            return msgspec.json.decode(text, type=cls)
-        except DECODE_ERRORS as error:
+            return msgspec.convert(from_json(msgspec.json.decode(text)), cls)
+        except (*DECODE_ERRORS, BadValue) as error:
             raise BadValue(f"the text is not the ticket of a snapshot: {error}") from error
 
 

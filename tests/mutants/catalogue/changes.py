@@ -338,6 +338,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "                if False:\n",
     ),
     tested(
+        "damaged_changes_stay_in_the_log",
+        "changes that are damaged are a gap, which peers fill",
+        f"{READERS_TESTS}::test_a_damaged_change_is_a_gap_that_others_may_fill",
+        READERS,
+        "                    feed.drop_damage(segment, start)\n",
+        "                    pass\n",
+    ),
+    tested(
+        "damage_of_a_peer_is_hidden",
+        "a peer that cannot read its changes copies them, too",
+        f"{GAP_TESTS}::test_what_is_damaged_is_copied_from_another_peer",
+        GAPS,
+        "if is_damaged and self._feed.drop_damage(segment, start):",
+        "if False:",
+    ),
+    tested(
         "unwritten_changes_have_any_size",
         "changes that wait for the log are bounded by their size",
         f"{FEED_TESTS}::test_unwritten_changes_are_bounded_by_their_size",

@@ -13,6 +13,8 @@ Rules:
   log has a gap there, and no reader passes it. `gap_filling` copies the changes from peers.
 - Changes are encoded in slices, so that many requests that become stable together do not delay
   others. Their number is bounded by that of the requests that await the journal.
+- A closed segment that is damaged ends before the damage, once a reader or a peer meets it. The
+  rest is a gap.
 - If the log cannot be written, changes wait in memory up to a limit. Beyond it they are dropped,
   which makes a gap. Neither calls nor other readers wait for the log.
 """
@@ -20,13 +22,14 @@ Rules:
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Final, NamedTuple
 
 from creekdb.protocol.effects import ChangesSkipped, ReportedChange, StableChange
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.changes.encoding import ChangeList, measure_change
-from creekdb.server.changes.log import ChangeLog, wall_clock_us
+from creekdb.server.changes.log import ChangeLog, Segment, wall_clock_us
 from creekdb.server.changes.segments import Frame
 
 SLICE_CHANGES_MAX: Final = 128
@@ -83,7 +86,7 @@ class ChangeFeed:
         """Callbacks with the index after which they are called."""
         self.changes_written = 0
         self.gaps = 0
-        """Number of times at which the feed skipped indices."""
+        """Number of times at which the feed skipped indices, or lost them by damage."""
         self.filled_count = 0
         """Number of commit indices whose changes were copied from peers (`gap_filling`)."""
 
@@ -217,6 +220,20 @@ class ChangeFeed:
                 self._measured_bytes += measure_change(change)
             if self._measured_bytes > self._unwritten_bytes_max:
                 return
+
+    def drop_damage(self, segment: Segment, index: int) -> bool:
+        """Make a gap of the changes of a segment that cannot be read, from a damaged one on.
+
+        `gap_filling` copies them from peers. Return False if the segment is kept, since the change
+        at `index` is not damaged or the file cannot be changed.
+        """
+        end, damaged = segment.end, 0
+        with suppress(OSError):
+            damaged = self.log.drop_damage(segment, index)
+        if damaged:
+            self.gaps += 1
+            self._ports.log(f"the changes from {damaged} to {end - 1} are damaged on the disk")
+        return damaged > 0
 
     def _drop_unwritten(self) -> None:
         """Give up the changes that wait for the log. Readers find them at other replicas."""

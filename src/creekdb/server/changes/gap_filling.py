@@ -252,13 +252,19 @@ class GapFiller:
             return
         bytes_max = max(1, min(request.bytes_max, self._part_bytes))
         responses: list[FeedFrames] = []
+        is_damaged = False
 
         def read() -> None:
+            nonlocal is_damaged
             frames = segment.read(start, bytes_max)
+            is_damaged = not frames
             response = FeedFrames(number, segment.end, segment.last_written_us, tuple(frames))
             responses.append(self._fitting(response, request.offset))
 
         def send() -> None:
+            if is_damaged and self._feed.drop_damage(segment, start):
+                self._ports.send(sender, FeedFrames(number, log.next_kept(start)))
+                return
             # The changes of a segment that cannot be read count as missing.
             none = FeedFrames(number, segment.end, segment.last_written_us)
             response = responses[0] if responses else none

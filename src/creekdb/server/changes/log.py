@@ -319,6 +319,33 @@ class ChangeLog:
     def _segment_number(self, index: int) -> int:
         return bisect_right(self._segments, index, key=lambda segment: segment.first)
 
+    # --- damage -------------------------------------------------------------------------------
+
+    def drop_damage(self, segment: Segment, index: int) -> int:
+        """End a closed segment before its first damaged frame. Return the index of that frame.
+
+        The rest of the segment is then a gap. Return 0 if the change at `index` is not damaged, or
+        if the segment is still written: a restart ends it there. Raise OSError.
+        """
+        is_open = segment is self._fill or (self._file is not None and self.is_last(segment))
+        if is_open or segment not in self._segments or not segment.first <= index < segment.end:
+            return 0
+        scanned = scan_segment(segment.path, segment.header)
+        if scanned.end > index:
+            return 0
+        if scanned.end == segment.first:
+            self._file_ops.unlink(segment.path)
+            self._segments.remove(segment)
+        else:
+            file = self._file_ops.open(segment.path)
+            try:
+                self._file_ops.truncate(file, scanned.end_offset)
+            finally:
+                self._file_ops.close(file)
+            segment.end, segment.size_bytes = scanned.end, scanned.end_offset
+            segment.marks = scanned.marks
+        return scanned.end
+
     # --- segments -----------------------------------------------------------------------------
 
     def _begin_segment(self, first: int) -> None:

@@ -331,6 +331,8 @@ class ChangeReaders:
                     frames = segment.read(start, bytes_max)
                 else:
                     frames = await asyncio.to_thread(segment.read, start, bytes_max)
+                if not frames:
+                    feed.drop_damage(segment, start)
             except OSError:
                 frames = []  # the segment has expired meanwhile, or the disk failed
         if not frames:

@@ -305,6 +305,29 @@ def test_what_a_peer_cannot_read_is_not_lost(tmp_path: Path) -> None:
     assert peers.indices(1) == list(range(1, 12))
 
 
+def test_what_is_damaged_is_copied_from_another_peer(tmp_path: Path) -> None:
+    """The damage is found when a peer requests the changes."""
+    peers = Peers(tmp_path)
+    peers.append((0, 1), 1, 11)
+    peers.feeds[2].log.skip_to(11)
+    for number in (0, 1):
+        peers.feeds[number].close(0)
+    (path,) = (tmp_path / "0").glob("*.changes")
+    data = bytearray(path.read_bytes())
+    data[80] ^= 1
+    path.write_bytes(data)
+    for number in (0, 1):
+        peers.start(number)
+    peers.append((0, 1, 2), 11, 13)
+    peers.run(2, 2 * ABSENCE_TICKS)
+    assert peers.feeds[0].log.gaps() == [(1, 11)]
+    assert "are damaged on the disk" in peers.turns[0].lines[0]
+    peers.run(0)
+
+    for number in range(3):
+        assert peers.indices(number) == list(range(1, 13))
+
+
 def test_no_peer_is_asked_while_none_is_connected(tmp_path: Path) -> None:
     peers = Peers(tmp_path)
     peers.append((0, 1), 1, 11)

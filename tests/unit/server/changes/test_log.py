@@ -148,6 +148,63 @@ def test_damage_in_a_closed_segment_ends_reads_there(tmp_path: Path) -> None:
     assert segment.read(3, 100) == []
 
 
+def damage(path: Path, body: bytes) -> None:
+    data = bytearray(path.read_bytes())
+    data[data.index(body)] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_damaged_segment_ends_before_the_damage_and_stays_so(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, b"one", b"two", b"three")
+    log.close()
+    (path,) = tmp_path.iterdir()
+    damage(path, b"two")
+    log = opened(tmp_path)
+    append(log, b"four")
+    segment = log.find(3)
+    assert segment is not None
+    assert log.drop_damage(segment, 1) == 0
+    assert log.drop_damage(segment, 3) == 2
+
+    for each in (log, opened(tmp_path)):
+        assert each.gaps() == [(2, 4)]
+        assert bodies(read_all(each, 1)) == [b"one"]
+        assert bodies(read_all(each, 4)) == [b"four"]
+        assert each.first_index == 4
+    log.fill([Frame(2, 4, b"copied")], 1)
+    for each in (log, opened(tmp_path)):
+        assert bodies(read_all(each, 1)) == [b"one", b"copied", b"four"]
+
+
+def test_a_segment_that_is_damaged_at_its_start_is_removed(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, b"one", b"two")
+    log.close()
+    (path,) = tmp_path.iterdir()
+    damage(path, b"one")
+    log = opened(tmp_path)
+    segment = log.find(1)
+    assert segment is not None
+    assert log.drop_damage(segment, 1) == 1
+    assert not path.exists()
+    assert (log.gaps(), log.next_index) == ([(1, 3)], 3)
+    assert log.drop_damage(segment, 1) == 0
+
+
+def test_a_segment_that_is_written_is_not_cut(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, b"one", b"two")
+    (path,) = tmp_path.iterdir()
+    damage(path, b"one")
+    segment = log.find(1)
+    assert segment is not None
+    assert log.drop_damage(segment, 1) == 0
+    append(log, b"three")
+    assert (log.next_index, log.gaps()) == (4, [])
+    assert opened(tmp_path).next_index == 1
+
+
 def test_no_read_passes_a_gap(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, b"one", b"two")

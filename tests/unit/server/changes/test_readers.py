@@ -172,6 +172,25 @@ async def test_the_earliest_change_waits_for_a_gap_that_another_replica_may_fill
     assert (await fixture.rejection(ChangesQuery(5))).reason == RejectReason.CHANGES_EXPIRED
 
 
+async def test_a_damaged_change_is_a_gap_that_others_may_fill(tmp_path: Path) -> None:
+    fixture = ReaderFixture(tmp_path)
+    fixture.commit("a", "b")
+    fixture.feed.close(0)
+    (path,) = tmp_path.glob("*.changes")
+    path.write_bytes(path.read_bytes().replace(b"\xa1b", b"\xa1x"))
+    fixture = ReaderFixture(tmp_path)
+    fixture.commit("c")
+    fixture.sources = (1, 2)
+    assert (await fixture.readers.read(ChangesQuery(1))).end == 2
+    rejected = await fixture.rejection(ChangesQuery(2))
+    assert rejected.reason == RejectReason.NOT_READY
+    fixture.sources = ()
+    rejected = await fixture.rejection(ChangesQuery(2))
+
+    assert (rejected.reason, rejected.first) == (RejectReason.CHANGES_EXPIRED, 3)
+    assert (await fixture.readers.read(ChangesQuery(3))).end == 4
+
+
 async def test_a_table_is_looked_up_once_its_position_is_reached(tmp_path: Path) -> None:
     """A replica that lags may not have the table yet, which is no error of the reader."""
     fixture = ReaderFixture(tmp_path, tables=NoTables())

@@ -107,6 +107,7 @@ class ChangeStream(AsyncIterator[Change]):
         view: str = "",
         follow: bool = True,
         poll_s: float = POLL_S,
+        response_timeout_s: float = RESPONSE_TIMEOUT_S,
     ) -> None:
         self._discovery = discovery
         self._hello = hello
@@ -120,6 +121,7 @@ class ChangeStream(AsyncIterator[Change]):
         self._view = view
         self._follow = follow
         self._poll_s = poll_s
+        self._response_timeout_s = response_timeout_s
         self._connection: ReplicaConnection | None = None
         self._received: asyncio.Queue[messages.ServerMessage | None] = asyncio.Queue()
         self._number = 0
@@ -127,6 +129,8 @@ class ChangeStream(AsyncIterator[Change]):
         """Received changes in reverse order."""
         self._stop_index: int | None = None
         """Index of the last change of a stream that does not follow."""
+        self._lagging_since: float | None = None
+        """Time since which replicas report an earlier last change than that."""
         self._pieces = PieceAssembler()
         """Pieces of the next change, if it exceeds a message."""
         self._part_count = 0
@@ -181,7 +185,7 @@ class ChangeStream(AsyncIterator[Change]):
         self._position = ChangePosition(cluster, position.index)
         self._changes = []
         self._pieces.clear()
-        self._stop_index = None
+        self._stop_index = self._lagging_since = None
 
     async def aclose(self) -> None:
         """Close the connection. The stream can be continued."""
@@ -217,17 +221,24 @@ class ChangeStream(AsyncIterator[Change]):
             self._pieces.next_offset,
         )
         connection.write(messages.encode_frame(request))
-        try:
-            async with asyncio.timeout(self._poll_s + RESPONSE_TIMEOUT_S):
-                message = await self._next_message()
-        except TimeoutError:
-            message = None
+        message = await self._response(connection)
         if isinstance(message, messages.ChangesPart):
             self._take(message)
         elif isinstance(message, messages.ChangesRejected):
             await self._on_rejection(message)
         else:
             await self.aclose()  # the connection was lost: continue at another replica
+
+    async def _response(self, connection: ReplicaConnection) -> messages.ServerMessage | None:
+        """Return the response, or None if the connection was lost or nothing arrives any more."""
+        while True:
+            chunks = connection.chunks_received
+            try:
+                async with asyncio.timeout(self._poll_s + self._response_timeout_s):
+                    return await self._next_message()
+            except TimeoutError:
+                if connection.chunks_received == chunks:
+                    return None
 
     async def _next_message(self) -> messages.ServerMessage | None:
         while True:
@@ -267,9 +278,24 @@ class ChangeStream(AsyncIterator[Change]):
         self._position = ChangePosition(part.cluster, part.end)
         self.newest = part.newest
         if not self._follow:
-            # A replica that restarts may lose the last change before it was readable.
-            self._stop_index = min(part.newest, self._stop_index or part.newest)
+            self._check_end(part.newest)
         self._rejections, self._rejected_since = [], None
+
+    def _check_end(self, newest: int) -> None:
+        """Set the end of a stream that does not follow: the last change when it began.
+
+        Another replica may have reached less. It catches up, unless the first one has lost its last
+        change before that was readable. So an earlier end is accepted after a while.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._stop_index is None:
+            self._stop_index = newest
+        if newest >= self._stop_index:
+            self._lagging_since = None
+        elif self._lagging_since is None:
+            self._lagging_since = now
+        elif now > self._lagging_since + self._discovery.timeout_s:
+            self._stop_index = newest
 
     # --- replicas -----------------------------------------------------------------------------
 

@@ -354,6 +354,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "if False:",
     ),
     tested(
+        "stream_ends_where_another_replica_lags",
+        "a stream with an end waits for a replica that lags",
+        CLIENT_TESTS,
+        CLIENT,
+        "now > self._lagging_since + self._discovery.timeout_s",
+        "True",
+    ),
+    tested(
+        "slow_responses_are_given_up",
+        "a response is awaited while its bytes arrive",
+        CLIENT_TESTS,
+        CLIENT,
+        "if connection.chunks_received == chunks:",
+        "if True:",
+    ),
+    tested(
         "unwritten_changes_have_any_size",
         "changes that wait for the log are bounded by their size",
         f"{FEED_TESTS}::test_unwritten_changes_are_bounded_by_their_size",

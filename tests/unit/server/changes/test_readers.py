@@ -83,6 +83,7 @@ class _Connection:
     def __init__(self, fixture: ReaderFixture, receive: Callable[[Any], None]) -> None:
         self._fixture = fixture
         self._receive = receive
+        self.chunks_received = 0
 
     def write(self, frame: bytes) -> None:
         (payload,) = wire.FrameDecoder(wire.CLIENT_FRAME_BYTES_MAX).feed(frame)

@@ -92,6 +92,36 @@ async def test_an_idle_snapshot_expires(tmp_path: Path) -> None:
                 await read(snapshot)
 
 
+@pytest.mark.parametrize("ending", ["lease", "state"])
+async def test_a_snapshot_that_ends_while_the_disk_is_slow_stops_no_replica(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease ends, or the replica installs the snapshot of another one."""
+    async with running_cluster(tmp_path, 1, datatype="sql") as cluster, cluster.client() as db:
+        await db.strong.sql("CREATE TABLE item(name TEXT PRIMARY KEY)")
+        server = cluster.servers[0]
+        snapshots = server.clients.snapshots
+        opened = 0
+
+        async def wait_durable() -> bool:
+            nonlocal opened
+            opened += 1
+            if opened == 1 and ending == "state":
+                for lease in snapshots._leases.values():
+                    lease.state.close()
+            await asyncio.sleep(0.2)
+            return True
+
+        monkeypatch.setattr(snapshots, "_wait_durable", wait_durable)
+        if ending == "state":
+            with pytest.raises(NotDone, match="ended before it could be read"):
+                async with db.snapshot(table="item"):
+                    pass
+        async with db.snapshot(table="item", lease=0.05) as snapshot:
+            assert [row async for row in snapshot.rows()] == []
+        assert server.failure is None
+
+
 async def test_the_number_of_snapshots_is_bounded(tmp_path: Path) -> None:
     limits = ServerLimits(snapshots=SnapshotLimits(snapshots_max=2))
     async with running_cluster(tmp_path, 1, limits) as cluster, cluster.client() as db:

@@ -370,6 +370,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "if True:",
     ),
     tested(
+        "lost_snapshot_is_read",
+        "a snapshot that ends while it is opened stops no replica",
+        "tests/cluster/test_snapshots.py",
+        "server/changes/snapshots.py",
+        "if state.is_lost:",
+        "if False:",
+    ),
+    tested(
         "unwritten_changes_have_any_size",
         "changes that wait for the log are bounded by their size",
         f"{FEED_TESTS}::test_unwritten_changes_are_bounded_by_their_size",

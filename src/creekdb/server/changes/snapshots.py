@@ -113,7 +113,7 @@ class LeasedSnapshots:
             return Rejected(number, RejectReason.NOT_READY, message)
         id = token_hex(8)
         lease = self._leases[id] = _Lease(state, min(request.lease_ms / 1000, limits.lease_s_max))
-        self._renew(id, lease)
+        lease.read_s = asyncio.get_running_loop().time()
         try:
             is_durable = await self._wait_durable()
         except CreekError:
@@ -121,6 +121,10 @@ class LeasedSnapshots:
         if not is_durable:
             self.release(id)
             return Rejected(number, RejectReason.DISK, "the state is not on the disk yet")
+        if state.is_lost:  # in favour of another snapshot, or by a snapshot of another replica
+            self.release(id)
+            message = "the snapshot ended before it could be read; retry"
+            return Rejected(number, RejectReason.NOT_READY, message)
         table, prefix = None, request.prefix
         if request.table:
             try:
@@ -131,6 +135,7 @@ class LeasedSnapshots:
             prefix = table.prefix
         with driver.executor.lock:
             splits = _split_keys(state, request.partitions, prefix)
+        self._renew(id, lease)  # the lease begins when the reader may use the snapshot
         return SnapshotOpened(
             number, id, self._identity() or "", index, int(lease.seconds * 1000), splits, table
         )

@@ -164,6 +164,7 @@ async def test_an_earlier_state_of_a_table_has_no_rows_of_others(tmp_path: Path)
             await sql(f"UPDATE {table} SET price = 10 WHERE name = 'a'")
             await sql(f"DELETE FROM {table} WHERE name = 'b'")
         rows = await in_thread(read_batch, source(cluster, table="item", asOf=index))
+        query.data_source = stream(cluster, table="item")  # a lease that a slow machine keeps
         restored = await in_thread(query.repeat_first)
 
     for found in (rows, restored):

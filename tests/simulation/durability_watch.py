@@ -20,6 +20,7 @@ from creekdb.protocol.messages import (
     Cast,
     CheckpointRecord,
     Decided,
+    FirstVote,
     Message,
     Prepare,
     Progress,
@@ -119,8 +120,17 @@ class _NodeWatch:
             case Cast(requests=requests):
                 own = [each.id for each in requests if each.id.replica == self._node.index]
                 return all(map(records.has_request, own))
-            case Promise(ballot=ballot) | Prepare(ballot=ballot) | Accept(ballot=ballot):
+            case Promise(ballot=ballot) | Prepare(ballot=ballot):
                 return ballot <= records.promised
+            case Accept(ballot=ballot, batch=batch):
+                # A request that a crash loses leaves its event number to a later one.
+                own = [id for id in batch if id.replica == self._node.index]
+                return ballot <= records.promised and all(map(records.has_request, own))
+            case FirstVote(ballot=ballot, instance=instance):
+                if ballot.replica != self._node.index:
+                    instance = ~instance
+                is_decided = max(instance, ~instance) < records.decided_length
+                return (ballot, instance) in records.accepted or is_decided
             case Vote(ballot=ballot, instance=instance):
                 # A checkpoint that has become durable meanwhile may have replaced the record.
                 return (ballot, instance) in records.accepted or instance < records.decided_length

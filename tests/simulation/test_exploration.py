@@ -53,6 +53,7 @@ CAUGHT_BY = {
     "promise_leaves_before_its_record": "crash",
     "cast_leaves_before_its_request": "crash",
     "response_leaves_before_its_request": "crash",
+    "proposal_leaves_before_its_request": "late-contexts-crash",
 }
 """Scope in which the exploration finds each mutant."""
 
@@ -71,6 +72,12 @@ def test_extended_contexts_are_explored_without_violation(scheme: str) -> None:
     counts = counts_of(explore("late-contexts", scheme))
 
     assert scheme != "creek" or counts == stated_counts()["late-contexts"]
+
+
+def test_a_crash_of_the_leader_frees_no_event_number_of_a_cut() -> None:
+    counts = counts_of(explore("late-contexts-crash", "creek"))
+
+    assert counts == stated_counts()["late-contexts-crash"]
 
 
 def test_the_number_of_states_does_not_depend_on_the_hash_seed() -> None:

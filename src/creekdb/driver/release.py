@@ -12,7 +12,9 @@ Rule 2: A proposal (`Accept`) leaves once the ballot of this replica is durable.
 its ballot could propose another batch in it. The ballot is usually durable long before, because
 others promised it. If one acceptor is a majority, however, the replica leads at once. Each acceptor
 has the requests that a proposal names on its own disk before it votes. A proposal stays with
-requests (`Cast`) that are sent in the same batch: without them no acceptor can vote.
+requests (`Cast`) that are sent in the same batch: without them no acceptor can vote. A proposal
+that names a request of this replica also waits for the record of that request. After a crash, a
+later request may reuse the event number of a lost one, and acceptors would vote for that instead.
 
 Rule 3: A response does not wait for `Decided` records that no other record follows. The acceptors
 whose votes decided the instance have the batch on disk, and the vote of this replica is an earlier
@@ -35,10 +37,12 @@ durable. It overtakes no held output.
 
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from creekdb.protocol.checkpoint.stream import EncodedSnapshot
 from creekdb.protocol.effects import Effects, Response, ResponseKind, Send
-from creekdb.protocol.messages import Accept, Cast, Decided, Prepare, Record
+from creekdb.protocol.messages import Accept, Cast, Decided, Prepare, Received, Record
+from creekdb.protocol.request import Batch
 
 
 class _HeldOutput:
@@ -58,14 +62,25 @@ class _HeldOutput:
         self.snapshot = snapshot
 
 
+class _OwnRequests(NamedTuple):
+    """Requests of this replica in one batch of records, and the journal position after it."""
+
+    first_event: int
+    last_event: int
+    position: int
+
+
 class ReleaseRule:
     """Outputs of one incarnation of a replica that wait for its journal.
 
     Journal positions count records. A checkpoint among the records counts as one record.
     """
 
-    def __init__(self, durable_position: int, responds_before_durable: bool = False) -> None:
+    def __init__(
+        self, replica: int, durable_position: int, responds_before_durable: bool = False
+    ) -> None:
         """Start with an empty queue and a journal that is durable up to its end."""
+        self._replica = replica
         self._responds_before_durable = responds_before_durable
         self._held: deque[_HeldOutput] = deque()
         self.end_position = durable_position
@@ -74,6 +89,10 @@ class ReleaseRule:
         """Journal position that responses wait for."""
         self._ballot_position = 0
         """Upper bound of the journal position after the last ballot of this replica."""
+        self._own_requests: deque[_OwnRequests] = deque()
+        """Requests of this replica whose records may be volatile, in ascending order."""
+        self._held_proposals: deque[tuple[int, Send]] = deque()
+        """Proposals that name such requests, each with the position after their records."""
         self._released_position = durable_position
         """Journal position up to which all outputs have left."""
         self._has_unjournaled_request = False
@@ -84,7 +103,7 @@ class ReleaseRule:
     @property
     def held_count(self) -> int:
         """Number of outputs that wait for the disk."""
-        return len(self._held)
+        return len(self._held) + len(self._held_proposals)
 
     @property
     def has_volatile_request(self) -> bool:
@@ -100,6 +119,7 @@ class ReleaseRule:
     def clear(self) -> None:
         """Drop all held outputs."""
         self._held.clear()
+        self._held_proposals.clear()
 
     # --- offering -----------------------------------------------------------------------------
 
@@ -121,6 +141,8 @@ class ReleaseRule:
             self.end_position += len(effects.persist)
         if self._has_unjournaled_request:
             self._has_unjournaled_request, self._issued_position = False, self.end_position
+        if effects.persist and durable < self.end_position:
+            self._add_own_requests(effects.persist)
         send, respond = effects.send, effects.respond
         if not send and not respond:
             return send, respond
@@ -146,7 +168,7 @@ class ReleaseRule:
         early_send: Sequence[Send] = ()
         early_respond: Sequence[Response] = ()
         if self._may_propose(send, durable) and not is_failing:
-            early_send = [each for each in send if type(each.message) is Accept]
+            early_send = self._take_proposals(send, durable)
             send = [each for each in send if type(each.message) is not Accept]
         if respond:
             if not self._held and self._response_position <= durable:
@@ -176,6 +198,39 @@ class ReleaseRule:
                 self._ballot_position = self.end_position
         return has_proposal and not has_cast and self._ballot_position <= durable
 
+    def _add_own_requests(self, records: Sequence[Record]) -> None:
+        events = [
+            record.request.id.event
+            for record in records
+            if type(record) is Received and record.request.id.replica == self._replica
+        ]
+        if events:
+            self._own_requests.append(_OwnRequests(events[0], events[-1], self.end_position))
+
+    def _take_proposals(self, sends: Sequence[Send], durable: int) -> list[Send]:
+        """Return the proposals that may leave now, and hold those that name volatile requests of
+        this replica."""
+        proposals: list[Send] = []
+        for each in sends:
+            if type(each.message) is Accept:
+                position = self._position_after(each.message.batch)
+                if position <= durable:
+                    proposals.append(each)
+                else:
+                    self._held_proposals.append((position, each))
+        return proposals
+
+    def _position_after(self, batch: Batch) -> int:
+        """Return the journal position after the requests of this replica that a batch names, or 0
+        if all are durable."""
+        if not self._own_requests:
+            return 0
+        event = max([id.event for id in batch if id.replica == self._replica], default=0)
+        for requests in self._own_requests:
+            if event <= requests.last_event:
+                return requests.position if event >= requests.first_event else 0
+        return 0
+
     # --- releasing ----------------------------------------------------------------------------
 
     def release(
@@ -184,6 +239,9 @@ class ReleaseRule:
         """Return the held outputs that may leave now that the journal is durable up to here."""
         held = self._held
         self._released_position = durable
+        own, proposals = self._own_requests, self._held_proposals
+        while own and own[0].position <= durable:
+            own.popleft()
         send: list[Send] = []
         respond: list[Response] = []
         snapshots: list[EncodedSnapshot] = []
@@ -193,6 +251,8 @@ class ReleaseRule:
             respond += output.respond
             if output.snapshot is not None:
                 snapshots.append(output.snapshot)
+        while proposals and proposals[0][0] <= durable:
+            send.append(proposals.popleft()[1])
         return send, respond, snapshots
 
     def release_reads(self) -> Sequence[Response]:

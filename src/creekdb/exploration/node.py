@@ -221,7 +221,7 @@ class ExploredNode:
         self.records: list[Record] = []
         self.durable_position = 0
         self.running: list[tuple[Task, ExecutionResult]] = []
-        self._rule = ReleaseRule(0)
+        self._rule = ReleaseRule(index, 0)
         self._sent: list[Send] = []
         self.live_calls: set[int] = set()
         """Calls of this incarnation, whose clients wait for responses."""
@@ -327,7 +327,7 @@ class ExploredNode:
             for position, each in enumerate(self.records)
             if isinstance(each, CheckpointRecord)
         ]
-        self._rule = ReleaseRule(self.durable_position)
+        self._rule = ReleaseRule(self.index, self.durable_position)
         self.running = []
         self.live_calls = set()
         self.replica = self._scheme(self.index, self._settings, self._datatype)
@@ -381,6 +381,13 @@ class ExploredNode:
         match message:
             case Cast(requests=requests) if any(each.id not in received for each in requests):
                 raise PropertyViolated(f"{message_text(message)} leaves before its record")
+            case Accept(batch=batch):
+                own = [id for id in batch if id.replica == self.index]
+                if any(id not in received for id in own):
+                    raise PropertyViolated(
+                        f"{message_text(message)} leaves before the record of a request of its "
+                        "replica, whose event number a crash frees"
+                    )
             case Promise(ballot=ballot) | Prepare(ballot=ballot):
                 promised = [each.ballot for each in durable if isinstance(each, Promised)]
                 if max(promised, default=NO_BALLOT) < ballot:

@@ -261,6 +261,15 @@ SCOPES: Final = {
             settings=_LATE_CONTEXTS,
         ),
         Scope(
+            name="late-contexts-crash",
+            description="a weak call at the leader and a strong one, the leader crashes",
+            calls=(_append(0, "a"), _WEAK_AND_STRONG[1]),
+            links="fifo",
+            crashes=1,
+            crashing=(0,),
+            settings=_LATE_CONTEXTS,
+        ),
+        Scope(
             name="executions",
             description="a weak and a strong call at 2 replicas, executions take time",
             calls=(_append(1, "a"), _append(0, "b", strong=True, clock_us=LATE_US)),

@@ -113,6 +113,19 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         "bayou",  # the primary is a majority, and leads before its ballot is durable
     ),
+    Mutant(
+        "proposal_leaves_before_its_request",
+        "rule 2: a request of this replica is durable before a proposal that names it leaves",
+        300,
+        (
+            Edit(
+                RELEASE,
+                "if position <= durable:\n                    prop",
+                "if True:\n                    prop",
+            ),
+        ),
+        "creek",
+    ),
     # --- rule 3: responses after decisions ---------------------------------------------------
     Mutant(
         "response_skips_records_of_earlier_batches",

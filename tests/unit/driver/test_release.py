@@ -1,5 +1,6 @@
 """Release rule: which messages, responses and snapshots leave a replica, and when."""
 
+import msgspec
 import pytest
 
 from creekdb.driver.release import ReleaseRule
@@ -36,6 +37,7 @@ REQUEST = Request(1, OWN, Operation("noop"), True, Dots())
 BALLOT = Ballot(1, 0)
 PREPARE = Send((1,), Prepare(BALLOT, 0))
 PROPOSAL = Send((1,), Accept(BALLOT, 0, (OWN,)))
+OTHER_PROPOSAL = Send((1,), Accept(BALLOT, 1, (Dot(1, 1),)))
 VOTE = Send((1,), Vote(BALLOT, 0))
 CAST = Send((1,), Cast((REQUEST,)))
 PROGRESS = Send((1,), Progress(1))
@@ -57,7 +59,7 @@ class Outlet:
     """A rule, and everything that has left it."""
 
     def __init__(self, responds_before_durable: bool = False) -> None:
-        self.rule = ReleaseRule(0, responds_before_durable)
+        self.rule = ReleaseRule(OWN.replica, 0, responds_before_durable)
         self.durable = 0
         self.is_failing = False
         self.sent: list[Send] = []
@@ -160,8 +162,8 @@ def test_a_proposal_waits_until_its_ballot_is_durable(durable: int, is_immediate
     outlet = Outlet()
     outlet.offer(PROMISED, send=(PREPARE,))
     outlet.release(durable)
-    outlet.offer(RECEIVED, ACCEPTED, send=(PROPOSAL,))
-    assert (PROPOSAL in outlet.sent) is is_immediate
+    outlet.offer(RECEIVED, ACCEPTED, send=(OTHER_PROPOSAL,))
+    assert (OTHER_PROPOSAL in outlet.sent) is is_immediate
 
 
 def test_a_proposal_waits_for_a_ballot_of_the_same_batch() -> None:
@@ -172,6 +174,48 @@ def test_a_proposal_waits_for_a_ballot_of_the_same_batch() -> None:
     assert outlet.sent == []
     outlet.release(2)
     assert outlet.sent == [PREPARE, PROPOSAL]
+
+
+def test_a_proposal_waits_for_the_requests_of_its_replica() -> None:
+    """A later request may reuse the event number of one that a crash has lost."""
+    outlet = Outlet()
+    outlet.offer(RECEIVED, send=(CAST,))
+    outlet.offer(ACCEPTED, send=(PROPOSAL, OTHER_PROPOSAL))
+    assert outlet.sent == [OTHER_PROPOSAL]
+    assert outlet.rule.held_count == 2
+    outlet.release(1)
+    assert outlet.sent == [OTHER_PROPOSAL, CAST, PROPOSAL]
+    outlet.offer(ACCEPTED, send=(PROPOSAL,))
+    assert outlet.sent == [OTHER_PROPOSAL, CAST, PROPOSAL, PROPOSAL]
+    assert outlet.rule.held_count == 0
+
+
+def test_a_proposal_waits_for_a_request_of_its_replica_that_is_cast_to_nobody() -> None:
+    """All peers are so far behind that they would drop the cast."""
+    outlet = Outlet()
+    outlet.offer(RECEIVED, ACCEPTED, send=(PROPOSAL,))
+    assert outlet.sent == []
+    outlet.release(2)
+    assert outlet.sent == [PROPOSAL]
+
+
+def test_a_proposal_waits_for_no_later_request_of_its_replica() -> None:
+    outlet = Outlet()
+    outlet.offer(RECEIVED)
+    outlet.offer(Received(msgspec.structs.replace(REQUEST, id=Dot(0, 2))), ACCEPTED)
+    outlet.offer(ACCEPTED, send=(PROPOSAL,))
+    outlet.release(1)
+    assert outlet.sent == [PROPOSAL]
+    outlet.offer(ACCEPTED, send=(PROPOSAL,))
+    assert outlet.sent == [PROPOSAL, PROPOSAL]
+
+
+def test_a_held_proposal_does_not_leave_after_a_clear() -> None:
+    outlet = Outlet()
+    outlet.offer(RECEIVED, ACCEPTED, send=(PROPOSAL,))
+    outlet.rule.clear()
+    outlet.release(2)
+    assert outlet.sent == []
 
 
 # --- rule 3: trailing decisions ---------------------------------------------------------------

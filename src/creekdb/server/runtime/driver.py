@@ -109,7 +109,9 @@ class Driver:
         self._on_data_lost = ports.on_data_lost
         self._on_internal_error = ports.on_internal_error
         self._listener: EffectListener | None = None
-        self._rule = ReleaseRule(journal.durable_position, respond_before_durable)
+        self._rule = ReleaseRule(
+            replica.view.index, journal.durable_position, respond_before_durable
+        )
         self._recorder = recorder
         self._changes = changes
         self._is_halted = False

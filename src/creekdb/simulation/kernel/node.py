@@ -134,7 +134,7 @@ class Node:
         self._on_issued = on_issued
         self._on_response = on_response
         self._on_data_lost = on_data_lost
-        self._rule = ReleaseRule(0)
+        self._rule = ReleaseRule(index, 0)
         self._volatile_events: deque[tuple[int, tuple[Event, ...]]] = deque()
         """Events, each with the disk position from which on other replicas may depend on them."""
         self._stream_random = derive_generator(scenario.seed, "drawing", index)
@@ -152,7 +152,7 @@ class Node:
         self.incarnation += 1
         if initial_record is not None:
             self.disk.write_initial(initial_record)
-        self._rule = ReleaseRule(self.disk.end_position, self._responds_before_durable)
+        self._rule = ReleaseRule(self.index, self.disk.end_position, self._responds_before_durable)
         self._checkpoint_writer = self._new_checkpoint_writer()
         replica = self.replica = self._make_replica(self.index)
         self._recorder.record_start(

@@ -33,6 +33,9 @@ PAUSE_MAX: Final = 64 * PAUSE
 CHANGE_FACTOR: Final = 2
 """Shortest time between two changes of the fast quorum, as a multiple of `suspect_ticks`."""
 CHANGE_FACTOR_MAX: Final = 64 * CHANGE_FACTOR
+QUORUMS_MAX: Final = 2**20
+"""Number of fast quorums, with 23 voters less than this, up to which a leader chooses one. A choice
+among more would skip too many of the rounds that an epoch has."""
 NEVER: Final = 2**62
 """Instance beyond all that are proposed."""
 
@@ -60,10 +63,13 @@ def fast_quorum(voters: tuple[int, ...], ballot: Ballot) -> tuple[int, ...]:
 
 
 def ballot_of_quorum(voters: tuple[int, ...], first: Ballot, quorum: set[int]) -> Ballot:
-    """Return the lowest ballot from `first` on that names this fast quorum."""
+    """Return the lowest ballot from `first` on that names this fast quorum, or `first` if there are
+    too many quorums."""
     others = [each for each in voters if each != first.replica]
     missing = len(voters) // 2
     count, rank = comb(len(others), missing), 0
+    if count > QUORUMS_MAX:
+        return first
     while missing:
         if others.pop(0) in quorum:
             missing -= 1

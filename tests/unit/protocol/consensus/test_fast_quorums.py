@@ -118,6 +118,17 @@ def test_a_quorum_of_many_voters_is_named_without_listing_all_quorums() -> None:
     assert ballot_of_quorum(voters, ballot, set(quorum)) == ballot
 
 
+def test_a_choice_among_many_quorums_skips_no_rounds() -> None:
+    """Others reject a ballot that skips 2**32 rounds, and an epoch has 2**40."""
+    voters = tuple(range(41))
+    chosen = ballot_of_quorum(voters, FIRST, set(voters[-20:]))
+    largest = ballot_of_quorum(voters[:23], FIRST, set(voters[12:23]))
+
+    assert chosen == FIRST
+    assert len(set(fast_quorum(voters, chosen))) == 21
+    assert fast_quorum(voters[:23], largest) == (0, *voters[12:23])
+
+
 # --- choice ---------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ A statement is compiled once per schema and worker: validated by SQLite, classif
 clauses if it changes rows. `execute` binds the parameters and runs it.
 """
 
+import re
 from typing import Any, Final, NamedTuple, Protocol
 
 import apsw
@@ -33,6 +34,7 @@ from creekdb.sql.worker import COMPILED_MAX, Worker, WorkerPool, check_parameter
 
 _SCHEMA_PREFIXES: Final = ("sqlite_", "pragma_")
 """Prefixes of the tables in which SQLite describes a schema."""
+_NUMBERED_PATH: Final = re.compile(r"VIRTUAL TABLE INDEX \d+:(?=.)")
 _SEQUENCE_TABLE: Final = "sqlite_sequence"
 _TRANSACTION_REMEDY: Final = (
     "an operation is a transaction already; send all statements in one operation"
@@ -66,6 +68,21 @@ class CompiledQuery(NamedTuple):
     def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
         rows = tuple(worker.query(self.text, bindings, self.is_bounded))
         return SqlResult(self.columns, rows, len(rows), worker.session.last_row_id)
+
+
+class CompiledExplanation(NamedTuple):
+    """EXPLAIN QUERY PLAN of a query on the registers."""
+
+    query: CompiledQuery
+
+    def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
+        result = self.query.execute(worker, bindings)
+        # SQLite shows the number of an access path. It depends on the earlier statements of the
+        # worker, so that replicas would respond differently.
+        rows = [
+            (*row[:-1], _NUMBERED_PATH.sub("USING ", str(row[-1]), count=1)) for row in result.rows
+        ]
+        return result._replace(rows=tuple(rows))
 
 
 class CompiledDescription(NamedTuple):
@@ -252,7 +269,8 @@ def _compile_explain(worker: Worker, text: str, numbered: NumberedText) -> Compi
         raise SqlUnsupported(
             "EXPLAIN is supported only as EXPLAIN QUERY PLAN of a query; rewrite the statement"
         )
-    return _compile_query(worker, text, numbered)
+    compiled = _compile_query(worker, text, numbered)
+    return CompiledExplanation(compiled) if isinstance(compiled, CompiledQuery) else compiled
 
 
 def _check_characters(text: str) -> None:

@@ -139,3 +139,13 @@ def test_a_number_equals_all_its_texts() -> None:
     )
     assert database.rows("SELECT id FROM n, t WHERE b = v ORDER BY id") == ((1,), (2,), (3,))
     assert database.rows("SELECT id FROM t WHERE b = 5") == ((1,),)
+
+
+def test_an_explanation_has_no_number_that_depends_on_earlier_statements(
+    database: Database,
+) -> None:
+    for column in "abc":
+        database.rows(f"SELECT {column} FROM t WHERE id = 1")
+
+    ((*_, detail),) = database.rows("EXPLAIN QUERY PLAN SELECT * FROM t WHERE a = 1")
+    assert detail == "SCAN t USING by_ab (a=?)"

@@ -57,7 +57,7 @@ class Probe:
         self._read_tables: set[str] = set()
         # No bound method: the connection would refer to the probe that owns it.
         self.connection.authorizer = partial(_record_tables, self._read_tables)
-        self._inserts: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._inserts: dict[tuple[str, tuple[int, ...], bool], str] = {}
 
     def prepare(self, text: str) -> Prepared:
         """Validate a statement without executing it."""
@@ -94,10 +94,21 @@ class Probe:
         return tuple([SchemaEntry(*row) for row in rows])
 
     def convert(
-        self, table: Table, numbers: tuple[int, ...], values: Sequence[SqlValue]
+        self,
+        table: Table,
+        numbers: tuple[int, ...],
+        values: Sequence[SqlValue],
+        row_id: int | None = None,
     ) -> tuple[SqlValue, ...]:
-        """Return the complete row that SQLite would store for these columns."""
-        statement = self._inserts.get((table.name, numbers)) or self._insert(table, numbers)
+        """Return the complete row that SQLite would store for these columns.
+
+        `row_id` is the row id of a table in which no column shows it. A CHECK may read it.
+        """
+        has_row_id = row_id is not None
+        key = (table.name, numbers, has_row_id)
+        statement = self._inserts.get(key) or self._insert(table, numbers, has_row_id)
+        if has_row_id:
+            values = (*values, row_id)
         with self._discarded():
             try:
                 cursor = self.connection.execute(statement, values)
@@ -125,12 +136,14 @@ class Probe:
             self.connection.execute("ROLLBACK TO row")
             self.connection.execute("RELEASE row")
 
-    def _insert(self, table: Table, numbers: tuple[int, ...]) -> str:
-        name = quote_name(table.name)
-        columns = ", ".join(quote_name(table.columns[number].name) for number in numbers)
-        marks = ", ".join("?" * len(numbers))
-        values = f"({columns}) VALUES ({marks})" if numbers else "DEFAULT VALUES"
-        statement = self._inserts[table.name, numbers] = f"INSERT INTO {name} {values} RETURNING *"
+    def _insert(self, table: Table, numbers: tuple[int, ...], has_row_id: bool) -> str:
+        columns = [quote_name(table.columns[number].name) for number in numbers]
+        if has_row_id:
+            columns.append(table.row_id_name)
+        marks = ", ".join("?" * len(columns))
+        values = f"({', '.join(columns)}) VALUES ({marks})" if columns else "DEFAULT VALUES"
+        statement = f"INSERT INTO {quote_name(table.name)} {values} RETURNING *"
+        self._inserts[table.name, numbers, has_row_id] = statement
         return statement
 
     # --- description of the schema ---------------------------------------------------------------

@@ -132,9 +132,9 @@ class RowChanger:
                 return Row(table.primary_key.encode(complete), complete)
         given: dict[int, Any] = dict(zip(numbers, values, strict=True))
         if alias is None:
-            complete = self._complete(table, given)
             if table.has_row_id and row_id is None:
                 row_id = self._assign_row_id()
+            complete = self._complete(table, given, row_id)
             return Row(table.row_key_parts(row_id, complete), complete)
         if given.get(alias) is None:
             given[alias] = row_id if row_id is not None else self._assign_row_id()
@@ -144,8 +144,15 @@ class RowChanger:
         complete = self._complete(table, given)
         return Row((_alias_value(table, complete),), complete)
 
-    def row_with(self, table: Table, row: Row, replaced: dict[int, Any]) -> Row:
-        """Return a row with some values replaced, after all constraints of the row itself."""
+    def row_with(
+        self, table: Table, row: Row, replaced: dict[int, Any], row_id: int | None = None
+    ) -> Row:
+        """Return a row with some values replaced, after all constraints of the row itself.
+
+        `row_id` replaces the row id of a table in which no column shows it.
+        """
+        if row_id is not None:
+            row = Row((row_id,), row.values)
         if not table.needs_probe and _are_stored_unchanged(table, replaced):
             changed = list(row.values)
             for number, value in replaced.items():
@@ -160,21 +167,26 @@ class RowChanger:
             }
             if table.row_id_column is not None and given[table.row_id_column] is None:
                 raise SqlTypeError("datatype mismatch")
-            values = self._complete(table, given)
+            values = self._complete(table, given, row.row_id(table))
         if table.row_id_column is not None:
             return Row((_alias_value(table, values),), values)
         if replaced.keys().isdisjoint(table.primary_key.columns):
             return Row(row.parts, values)
         return Row(table.row_key_parts(row.row_id(table), values), values)
 
-    def _complete(self, table: Table, given: dict[int, Any]) -> tuple[SqlValue, ...]:
+    def _complete(
+        self, table: Table, given: dict[int, Any], row_id: int | None = None
+    ) -> tuple[SqlValue, ...]:
         if not table.needs_probe:
             for number in table.columns_without_default:
                 given.setdefault(number, None)
             if len(given) == len(table.columns) and _are_stored_unchanged(table, given):
                 return tuple([given[number] for number in range(len(given))])
         numbers = tuple(sorted(given))
-        return self.worker.probe.convert(table, numbers, [given[each] for each in numbers])
+        values = [given[each] for each in numbers]
+        if not table.needs_probe or table.row_id_column is not None:
+            row_id = None  # no CHECK reads it, or a column shows it
+        return self.worker.probe.convert(table, numbers, values, row_id)
 
     def row_id(self, value: SqlValue) -> int | None:
         """Return a value as a row id, None for NULL, or raise `SqlTypeError`."""
@@ -286,8 +298,13 @@ def _update_row(
         for number, value in zip(assigned.numbers, values, strict=True)
         if number is not None
     }
+    row_id = None
+    if assigned.row_id_position is not None:
+        row_id = changer.row_id(values[assigned.row_id_position])
+        if row_id is None:
+            raise SqlTypeError("datatype mismatch")
     try:
-        row = changer.row_with(changer.table, previous, replaced)
+        row = changer.row_with(changer.table, previous, replaced, row_id)
     except SqlConstraintError as error:
         if resolution == "IGNORE" and _is_resolvable(error):
             return
@@ -299,12 +316,7 @@ def _update_row(
         for number, value in replaced.items():
             if value is None and columns[number].not_null and columns[number].default is not None:
                 replaced[number] = USE_DEFAULT
-        row = changer.row_with(changer.table, previous, replaced)
-    if assigned.row_id_position is not None:
-        row_id = changer.row_id(values[assigned.row_id_position])
-        if row_id is None:
-            raise SqlTypeError("datatype mismatch")
-        row = Row((row_id,), row.values)
+        row = changer.row_with(changer.table, previous, replaced, row_id)
     changer.update(previous, row, assigned.changes_keys, resolution)
 
 

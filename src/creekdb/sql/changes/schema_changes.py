@@ -24,7 +24,7 @@ from creekdb.sql.catalog import (
     Storage,
     Table,
 )
-from creekdb.sql.changes.row_writer import unique_error
+from creekdb.sql.changes.row_writer import Row, unique_error
 from creekdb.sql.connection import Session, SessionSlot, allow_schema_changes
 from creekdb.sql.key_codec import SqlValue
 from creekdb.sql.probe import Probe
@@ -348,10 +348,14 @@ class _DataChange:
         numbers = tuple(
             number for number, column in enumerate(table.columns) if not column.is_generated
         )
-        for _, stored in self._transaction.scan(table.row_prefix):
-            values = table.load(stored)
+        hides_row_id = table.has_row_id and table.row_id_column is None
+        for key, stored in self._transaction.scan(table.row_prefix):
+            assert type(key) is tuple
+            parts = key[len(table.row_prefix) :]
+            row = Row(parts, table.load(stored))
+            row_id = row.row_id(table) if hides_row_id else None
             try:
-                probe.convert(table, numbers, [values[number] for number in numbers])
+                probe.convert(table, numbers, [row.values[number] for number in numbers], row_id)
             except SqlConstraintError as error:
                 # SQLite does not name the constraint here.
                 raise SqlConstraintError(f"{str(error).partition(':')[0]}") from None

@@ -277,3 +277,20 @@ def test_the_first_clause_for_a_conflict_decides(clauses: str, row: tuple[int, .
     database = Database(NUMBERED, THREE)
     database.execute(f"INSERT INTO n VALUES (2, 1, 5) {clauses}")
     assert database.rows("SELECT * FROM n WHERE b >= 20") == (row,)
+
+
+def test_a_check_reads_the_row_id_of_its_row() -> None:
+    database = Database(
+        "CREATE TABLE t(a, CHECK (rowid < 10))", "INSERT INTO t(rowid, a) VALUES (5, 1)"
+    )
+
+    assert "CHECK constraint failed" in database.error("INSERT INTO t(rowid) VALUES (50)")
+    assert "CHECK constraint failed" in database.error("INSERT INTO t(a) VALUES (1)")
+    assert "CHECK constraint failed" in database.error("UPDATE t SET rowid = 60")
+    database.execute("UPDATE t SET rowid = 6, a = 2")
+    database.execute("UPDATE t SET a = 3")
+    assert database.rows("SELECT rowid, a FROM t") == ((6, 3),)
+
+    change = "ALTER TABLE t ADD COLUMN b DEFAULT 1 CHECK (b + rowid < 7)"
+    assert "CHECK constraint failed" in database.error(change)
+    database.execute(change.replace("7", "8"))

@@ -323,8 +323,9 @@ class Catalog:
         )
         """Lower-case names of the views."""
         self.children: dict[str, list[ForeignKey]] = {}
-        """Foreign keys by the lower-case name of the parent table."""
+        """Foreign keys by the lower-case name of the parent table, in the order in which SQLite
+        executes their actions: newest first."""
         self.has_foreign_keys = any(table.foreign_keys for table in tables)
-        for table in tables:
-            for key in table.foreign_keys:
+        for table in reversed(tables):
+            for key in reversed(table.foreign_keys):
                 self.children.setdefault(key.parent.lower(), []).append(key)

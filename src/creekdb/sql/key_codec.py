@@ -101,7 +101,11 @@ def _decode_number(text: str) -> int | float:
 def collate(text: str, collation: str) -> str:
     """Return a text that is equal for texts that are equal under the collation."""
     if collation == "NOCASE":
-        return text.translate(_FOLD)
+        folded = text.translate(_FOLD)
+        if "\0" not in folded:
+            return folded
+        # SQLite compares as far as NUL, and then the numbers of bytes.
+        return f"{folded.partition(chr(0))[0]}\0{len(text.encode()):09d}"
     return text.rstrip(" ") if collation == "RTRIM" else text
 
 

@@ -62,6 +62,15 @@ def test_text_components_have_the_order_of_sqlite(
     assert key_order(first, second) == sign(sqlite_order(left, right, collation))
 
 
+@pytest.mark.parametrize("codec", [Codec.GENERAL, Codec.TEXT])
+def test_texts_with_nul_have_the_order_of_sqlite_under_nocase(codec: Codec) -> None:
+    texts = ["a", "a\0", "a\0b", "A\0c", "a\0bc", "a\0é", "a\0zzz", "a\1", "ab", "ab\0"]
+    for left in texts:
+        for right in texts:
+            first, second = (encode(each, codec, "NOCASE") for each in (left, right))
+            assert key_order(first, second) == sign(sqlite_order(left, right, "NOCASE"))
+
+
 def test_plain_values_are_readable() -> None:
     assert encode(7, Codec.INTEGER, "BINARY") == 7
     assert encode("ann", Codec.TEXT, "BINARY") == "ann"

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from creekdb.errors import SqlConstraintError
 from creekdb.sql.catalog import Catalog, ForeignKey, Table
 from creekdb.sql.changes.row_writer import USE_DEFAULT, Row, RowWriter, unique_error
-from creekdb.sql.key_codec import SqlValue
+from creekdb.sql.key_codec import SqlValue, collate
 from creekdb.sql.tokens import quote_name
 
 ACTION_DEPTH_MAX: Final = 100
@@ -85,9 +85,8 @@ class ForeignKeyEnforcer:
         for key in self._catalog.children.get(table.name.lower(), ()):
             old = _values(table, key.parent_columns, previous)
             new = _values(table, key.parent_columns, row)
-            if None in old or old == new:
-                continue
-            self._act(key, key.on_update, old, new)
+            if None not in old and not _are_equal(table, key.parent_columns, old, new):
+                self._act(key, key.on_update, old, new)
 
     def _on_delete(self, table: Table, row: Row) -> None:
         for key in self._catalog.children.get(table.name.lower(), ()):
@@ -175,6 +174,22 @@ class ForeignKeyEnforcer:
 
 def _values(table: Table, columns: tuple[str, ...], row: Row) -> tuple[SqlValue, ...]:
     return tuple([row.values[table.column_numbers[column.lower()]] for column in columns])
+
+
+def _are_equal(
+    table: Table,
+    columns: tuple[str, ...],
+    first: tuple[SqlValue, ...],
+    second: tuple[SqlValue, ...],
+) -> bool:
+    """True if the values are equal under the collations of these columns."""
+    for name, one, other in zip(columns, first, second, strict=True):
+        if isinstance(one, str) and isinstance(other, str):
+            collation = table.columns[table.column_numbers[name.lower()]].collation
+            one, other = collate(one, collation), collate(other, collation)
+        if one != other:
+            return False
+    return True
 
 
 def _violation() -> SqlConstraintError:

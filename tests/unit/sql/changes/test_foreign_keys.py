@@ -153,3 +153,32 @@ def test_a_child_is_checked_under_its_new_key() -> None:
     )
 
     assert "FOREIGN KEY constraint failed" in database.error("UPDATE p SET a = 2, b = 20")
+
+
+@pytest.mark.parametrize("action", ["CASCADE", "RESTRICT", "SET NULL", "NO ACTION"])
+def test_an_equal_parent_key_under_its_collation_is_no_update(action: str) -> None:
+    database = Database(
+        PARENT,
+        f"CREATE TABLE child(code TEXT REFERENCES parent(code) ON UPDATE {action})",
+        "INSERT INTO parent VALUES (1, 'Ann')",
+        "INSERT INTO child VALUES ('ann')",
+    )
+
+    database.execute("UPDATE parent SET code = 'ANN'")
+    assert database.rows("SELECT code FROM child") == (("ann",),)
+
+
+def test_actions_of_the_newest_foreign_key_are_executed_first() -> None:
+    database = Database(
+        PARENT,
+        "CREATE TABLE old(p DEFAULT 2 UNIQUE REFERENCES parent ON UPDATE SET DEFAULT)",
+        "CREATE TABLE new(p REFERENCES parent ON UPDATE RESTRICT)",
+        "INSERT INTO parent VALUES (1, 'a'), (2, 'b')",
+        "INSERT INTO old VALUES (1), (2)",
+        "INSERT INTO new VALUES (1)",
+    )
+    change = "UPDATE parent SET id = 3 WHERE id = 1"
+
+    assert "FOREIGN KEY constraint failed" in database.error(change)
+    database.execute("DELETE FROM new")
+    assert "UNIQUE constraint failed" in database.error(change)

@@ -59,6 +59,28 @@ def test_statements_are_read_from_stdin(
     assert "n" in capsys.readouterr().out
 
 
+def test_an_error_names_the_line_of_its_statement(
+    replica: ThreadedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(replica, "-c", f"{CREATE}\n\nSELECT 1; SELECT\n nope FROM item;") == 1
+    assert "no such column: nope (line 2, column 2), in the statement at line 3" in (
+        capsys.readouterr().err
+    )
+
+
+def test_control_characters_of_stored_texts_do_not_reach_the_terminal(
+    replica: ThreadedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "SELECT char(27) || '[31m' || char(13, 0x202e, 0x200d) || 'é' AS \"\x1b[2J\""
+    assert run(replica, "-c", text) == 0
+    output = capsys.readouterr().out
+    assert "\\x1b[31m\\r\\u202e\u200dé" in output
+    assert "\\x1b[2J" in output
+    assert "\x1b" not in output
+    assert run(replica, "-c", 'SELECT "\x1b[2J"') == 1
+    assert "\x1b" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -128,6 +150,45 @@ def test_the_shell_reads_statements_and_commands(
         assert shell.complete("ite", 0) == "item"
         assert shell.complete("sel", 0) == "SELECT"
         assert shell.complete("sel", 1) is None
+
+
+def run_shell(replica: ThreadedCluster, *lines: str, width: int = 100) -> None:
+    with replica.connect(consistency="weak", autocommit=True) as connection:
+        runner = SqlRunner(connection, Console(width=width), as_json=False)
+        SqlShell(runner, None).run(typed(*lines))
+
+
+@pytest.mark.parametrize("last", ["quit", "exit;", ".QUIT", ".exit", " Quit ;"])
+def test_the_shell_takes_the_words_of_other_shells(
+    replica: ThreadedCluster, capsys: pytest.CaptureFixture[str], last: str
+) -> None:
+    run_shell(replica, "help", ".Strong", ".schema nothing", last, "SELECT 1 AS never;")
+    captured = capsys.readouterr()
+    assert ".help lists the commands" in captured.out
+    assert ".schema [TABLE]" in captured.out
+    assert "strong>" in captured.out
+    assert "no table or view nothing" in captured.err
+    assert "never" not in captured.out
+
+
+def test_an_interrupt_abandons_the_statement_and_keeps_the_shell(
+    replica: ThreadedCluster,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_statement = SqlRunner.run
+
+    def interrupt(runner: SqlRunner, statement: str) -> object:
+        if "slow" in statement:
+            raise KeyboardInterrupt
+        return run_statement(runner, statement)
+
+    monkeypatch.setattr(SqlRunner, "run", interrupt)
+    run_shell(replica, "SELECT 1 AS slow; SELECT 2 AS skipped;", "SELECT 3 AS kept;")
+    captured = capsys.readouterr()
+    assert "interrupted" in captured.err
+    assert "kept" in captured.out
+    assert "skipped" not in captured.out
 
 
 def test_the_shell_reports_when_a_weak_statement_is_final(

@@ -13,6 +13,7 @@ from creekdb.cli.output import print_json
 from creekdb.cli.sql_text import split_statements
 from creekdb.cli.views.sql_results import (
     STATE_STYLES,
+    printable,
     result_document,
     result_table,
     summary,
@@ -28,7 +29,15 @@ HELP: Final = """\
 .schema [TABLE]  show the statements that created the schema.
 .help            show this list.
 .quit            leave the shell, as does Ctrl-D.
-Any other line is SQL and ends with a semicolon."""
+Any other line is SQL and ends with a semicolon. Ctrl-C abandons a statement."""
+SYNONYMS: Final = {
+    ".exit": ".quit",
+    ".quit": ".quit",
+    "exit": ".quit",
+    "help": ".help",
+    "quit": ".quit",
+}
+"""Commands as users of other shells type them. No statement begins with one of these words."""
 KEYWORDS: Final = (
     "ALTER",
     "AND",
@@ -144,6 +153,7 @@ class SqlShell:
 
     def run(self, read_line: Callable[[str], str] = input) -> None:
         """Read and execute lines until the end of the input."""
+        click.echo("SQL ends with a semicolon; .help lists the commands, .quit leaves the shell.")
         with line_editor(self._history, self.complete):
             text = ""
             while True:
@@ -156,10 +166,11 @@ class SqlShell:
                     text = ""
                     click.echo()
                     continue
-                if not text and line.strip().startswith("."):
-                    if line.strip() in (".quit", ".exit"):
-                        return
-                    self._print_errors(lambda line=line: self._command(line))  # type: ignore[misc]
+                command = "" if text else _command_in(line)
+                if command == ".quit":
+                    return
+                if command:
+                    self._print_errors(lambda command=command: self._command(command))  # type: ignore[misc]
                     continue
                 text = self._execute(f"{text}{line}\n")
 
@@ -194,6 +205,7 @@ class SqlShell:
 
     def _command(self, line: str) -> None:
         name, *arguments = line.split()
+        name = name.lower()
         connection = self._runner.connection
         if name in (".weak", ".strong"):
             connection.consistency = name[1:]
@@ -201,8 +213,11 @@ class SqlShell:
             self._runner.run(TABLES)
         elif name == ".schema":
             query = (SCHEMA_OF_TABLE, tuple(arguments[:1])) if arguments else (SCHEMA, ())
-            for (text,) in connection.execute(*query):
-                click.echo(f"{text};")
+            found = connection.execute(*query).fetchall()
+            for (text,) in found:
+                click.echo(f"{printable(text)};")
+            if arguments and not found:
+                click.echo(f"creek: no table or view {arguments[0]}; .tables lists all", err=True)
         elif name == ".help":
             click.echo(HELP)
         else:
@@ -213,7 +228,10 @@ class SqlShell:
         try:
             work()
         except Error as error:
-            click.echo(f"creek: {error} [{error.sqlstate}]", err=True)
+            click.echo(f"creek: {printable(str(error))} [{error.sqlstate}]", err=True)
+            return False
+        except KeyboardInterrupt:
+            click.echo("\ncreek: interrupted; a change may still take effect", err=True)
             return False
         return True
 
@@ -241,6 +259,13 @@ def _outcome(cursor: Cursor, wait: bool) -> Outcome | None:
         if isinstance(error, cursor.connection.InterfaceError):
             return None
         raise
+
+
+def _command_in(line: str) -> str:
+    """Return the command of a line that begins a statement, or '' if that is SQL."""
+    stripped = line.strip()
+    word = stripped.removesuffix(";").rstrip().lower()
+    return SYNONYMS.get(word, stripped if stripped.startswith(".") else "")
 
 
 def _shortened(statement: str) -> str:

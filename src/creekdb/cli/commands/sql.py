@@ -12,6 +12,7 @@ from creekdb.cli.output import stdout_console
 from creekdb.cli.sql_shell import SqlRunner, SqlShell
 from creekdb.cli.sql_text import split_statements
 from creekdb.cli.target import ClusterTarget
+from creekdb.cli.views.sql_results import printable
 from creekdb.dbapi import Connection, Error
 from creekdb.dbapi.connection import DATATYPE
 from creekdb.errors import UsageError
@@ -63,14 +64,22 @@ def sql(
         if isinstance(error.__cause__, UsageError):
             raise UsageError(str(error)) from error
         hint = target.hint_for(error.__cause__)
-        raise CommandFailed(f"{error}{hint} [{error.sqlstate}]") from error
+        raise CommandFailed(f"{printable(str(error))}{hint} [{error.sqlstate}]") from error
     return SUCCESS
 
 
 def _run_script(runner: SqlRunner, texts: tuple[str, ...], wait: bool) -> None:
     for text in texts:
         statements, rest = split_statements(text)
+        position = 0
         for statement in (*statements, *([rest] if rest else [])):
-            runner.run(statement, wait=wait)
+            position = text.index(statement, position)
+            line = text.count("\n", 0, position) + 1
+            try:
+                runner.run(statement, wait=wait)
+            except Error as error:
+                if line > 1:
+                    error.args = (f"{error}, in the statement at line {line} of the input",)
+                raise
     if runner.connection.in_transaction:
         raise CommandFailed("the script ended inside a transaction: add COMMIT or ROLLBACK")

@@ -1,6 +1,7 @@
 """Results of SQL statements, as tables for a terminal or as JSON."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +18,13 @@ STATE_STYLES = {
     OutcomeState.STABLE: "green",
     OutcomeState.CHANGED: "bold red",
 }
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters by which stored text could control the terminal, or reorder what it shows."""
+
+
+def printable(text: str) -> str:
+    """Escape control characters, except for line feeds and tabs."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def result_table(cursor: Cursor) -> Table | None:
@@ -27,7 +35,7 @@ def result_table(cursor: Cursor) -> Table | None:
     table = Table(header_style="bold")
     for number, column in enumerate(cursor.description):
         is_number = any(isinstance(row[number], int | float) for row in rows)
-        table.add_column(Text(column[0]), justify="right" if is_number else "left")
+        table.add_column(Text(printable(column[0])), justify="right" if is_number else "left")
     for row in rows:
         table.add_row(*map(_cell, row))
     return table
@@ -63,4 +71,4 @@ def result_document(cursor: Cursor, outcome: Outcome | None) -> dict[str, Any]:
 def _cell(value: Any) -> Text:
     if value is None:
         return Text(NULL_TEXT, "dim")
-    return Text(f"x'{value.hex()}'" if isinstance(value, bytes) else str(value))
+    return Text(f"x'{value.hex()}'" if isinstance(value, bytes) else printable(str(value)))

@@ -11,7 +11,7 @@ import apsw
 
 from creekdb.errors import SqlSyntaxError, SqlTypeError, SqlUnknownName, SqlUnsupported
 from creekdb.execution.transaction import Transaction
-from creekdb.sql.catalog import SCHEMA_KEY, Catalog
+from creekdb.sql.catalog import SCHEMA_KEY, Catalog, Table
 from creekdb.sql.changes.execution import execute_change
 from creekdb.sql.changes.plan import ChangePlan
 from creekdb.sql.changes.schema_changes import change_schema, drop_target, refuse_by_words
@@ -123,8 +123,8 @@ class CompiledSchemaChange(NamedTuple):
         dropped = drop_target(self.text)
         session = worker.session
         table = worker.catalog.tables.get((dropped or "").lower())
-        if table is not None and worker.catalog.children.get(table.name.lower()):
-            # References of other tables may forbid the deletion of rows, or cascade it.
+        if table is not None and _has_drop_actions(worker.catalog, table):
+            # References may forbid the deletion of rows, or cascade it.
             delete = f"DELETE FROM {quote_name(table.name)}"
             # Row counts of the session are those of statements.
             counts = session.changes, session.total_changes
@@ -302,6 +302,14 @@ def _prepare(worker: Worker, text: str) -> Prepared:
             return prepared
     raise SqlUnsupported(
         f"{_SEQUENCE_TABLE} is not supported; insert a row RETURNING its id, or select max()"
+    )
+
+
+def _has_drop_actions(catalog: Catalog, table: Table) -> bool:
+    """True if foreign keys may forbid that a table is dropped, or change rows of another one."""
+    return any(
+        key.child != table.name or key.on_delete not in ("NO ACTION", "CASCADE")
+        for key in catalog.children.get(table.name.lower(), ())
     )
 
 

@@ -176,3 +176,24 @@ def test_a_schema_without_dropped_tables_has_the_encoding_of_release_0_1_0() -> 
     database.execute("ALTER TABLE item RENAME TO ware")
     database.execute("DROP TABLE ware")
     assert Schema.decode(database.state[("sql.schema",)]).dropped == {"item": 1}
+
+
+@pytest.mark.parametrize("action", ["CASCADE", "NO ACTION"])
+def test_a_table_that_refers_to_itself_is_dropped_with_all_its_rows(action: str) -> None:
+    database = Database(
+        f"CREATE TABLE node(id INTEGER PRIMARY KEY, up REFERENCES node ON DELETE {action})",
+        "WITH RECURSIVE n(id) AS (VALUES (1) UNION ALL SELECT id + 1 FROM n WHERE id < 150) "
+        "INSERT INTO node SELECT id, nullif(id - 1, 0) FROM n",
+    )
+
+    database.execute("DROP TABLE node")
+    assert list(database.state) == [("sql.schema",)]
+
+
+def test_a_table_with_restricted_children_of_its_own_is_not_dropped() -> None:
+    database = Database(
+        "CREATE TABLE node(id INTEGER PRIMARY KEY, up REFERENCES node ON DELETE RESTRICT)",
+        "INSERT INTO node VALUES (1, NULL), (2, 1)",
+    )
+
+    assert "FOREIGN KEY constraint failed" in database.error("DROP TABLE node")

@@ -42,6 +42,8 @@ def test_cursors_execute_describe_and_fetch(replica: ThreadedCluster) -> None:
         assert [row[1] for row in cursor.fetchmany(1)] == ["milk"]
         assert [row[1] for row in cursor] == ["eggs"]
         assert (cursor.fetchone(), cursor.fetchmany(), cursor.fetchall()) == (None, [], [])
+        with pytest.raises(dbapi.ProgrammingError, match="cannot fetch -1 rows"):
+            cursor.fetchmany(-1)
         cursor.execute("SELECT name FROM item WHERE stock > :least", {"least": 3})
         assert cursor.fetchall() == [("eggs",)]
 

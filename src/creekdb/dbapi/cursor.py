@@ -109,8 +109,10 @@ class Cursor:
     def fetchmany(self, size: int | None = None) -> list[Row]:
         """Return the next `size` rows, or fewer at the end."""
         rows = self._rows()
-        start = self._position
-        self._position = min(len(rows), start + (self.arraysize if size is None else size))
+        start, count = self._position, self.arraysize if size is None else size
+        if count < 0:
+            raise ProgrammingError(f"cannot fetch {count} rows; use fetchall() for all rows")
+        self._position = min(len(rows), start + count)
         return list(rows[start : self._position])
 
     def fetchall(self) -> list[Row]:

@@ -18,7 +18,7 @@ from typing import Final
 
 from creekdb.client.errors import CallFailed, NotDone, OperationFailed, Unknown
 from creekdb.errors import CreekError
-from creekdb.wire.reject_reason import RejectReason
+from creekdb.wire.reject_reason import RejectReason, reject_rule
 
 
 class Warning(Exception):
@@ -90,6 +90,9 @@ class NotSupportedError(DatabaseError):
 
 UNREACHABLE_SQLSTATE: Final = "08006"
 BUSY_SQLSTATE: Final = "53000"
+TOO_LARGE_SQLSTATE: Final = "54000"
+TOKEN_SQLSTATE: Final = "28000"
+REJECTED_SQLSTATE: Final = "08004"
 DIFFERENT_CODE_SQLSTATE: Final = "55000"
 UNKNOWN_OUTCOME_SQLSTATE: Final = "08007"
 DUPLICATE_SQLSTATE: Final = "42P07"
@@ -103,6 +106,7 @@ _CLASSES: Final[dict[str, type[DatabaseError]]] = {
     "SqlParameterError": ProgrammingError,
     "SqlSerializationError": SerializationFailure,
     "SqlUnsupported": NotSupportedError,
+    "BadValue": DataError,
 }
 """Classes by the name of the error that the operation raised."""
 
@@ -151,8 +155,15 @@ def call_error(error: CallFailed) -> DatabaseError:
             return OperationalError(str(error), DIFFERENT_CODE_SQLSTATE)
         case NotDone(reason=RejectReason.UNREACHABLE | RejectReason.CLOSED):
             return OperationalError(str(error), UNREACHABLE_SQLSTATE)
-        case NotDone():
-            return OperationalError(str(error), BUSY_SQLSTATE)
+        case NotDone(reason=RejectReason.TOO_LARGE | RejectReason.MALFORMED):
+            return DataError(str(error), TOO_LARGE_SQLSTATE)
+        case NotDone(reason=RejectReason.TOKEN):
+            return OperationalError(str(error), TOKEN_SQLSTATE)
+        case NotDone(reason=reason):
+            is_temporary = reason == RejectReason.DEADLINE or reject_rule(reason).is_temporary
+            return OperationalError(
+                str(error), BUSY_SQLSTATE if is_temporary else REJECTED_SQLSTATE
+            )
         case Unknown():
             return OperationalError(str(error), UNKNOWN_OUTCOME_SQLSTATE)
         case _:

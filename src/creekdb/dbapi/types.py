@@ -4,11 +4,12 @@ SQL has NULL, INTEGER, REAL, TEXT and BLOB. A date or time is text in the format
 functions, so that `date(column)` and comparisons work.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any, Final
 
-from creekdb.dbapi.errors import ProgrammingError
+from creekdb.dbapi.errors import DataError, ProgrammingError
 
 Date = date
 Time = time
@@ -67,18 +68,37 @@ def column_type(rows: Sequence[Sequence[Any]], column: int) -> type | None:
 def convert_parameters(parameters: Any) -> tuple[Any, ...] | dict[str, Any]:
     """Return parameters as values of SQL: a list, or a dict for `:name`."""
     if isinstance(parameters, Mapping):
-        return {str(name): convert_parameter(value) for name, value in parameters.items()}
+        return {str(name): _checked(str(name), value) for name, value in parameters.items()}
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
         raise ProgrammingError(
             f"parameters are a sequence or a mapping, not {type(parameters).__name__}; "
             "write (value,) for one parameter",
             "07001",
         )
-    return tuple([convert_parameter(value) for value in parameters])
+    return tuple([_checked(number, value) for number, value in enumerate(parameters, 1)])
+
+
+def _checked(parameter: int | str, value: Any) -> Any:
+    """Return a value of SQL for a parameter with this number or name. Raise `DataError`."""
+    converted = convert_parameter(value)
+    kind = type(converted)
+    if kind is str or kind is bytes or kind is bool or converted is None:
+        return converted
+    if kind is int:
+        if -(2**63) <= converted < 2**63:
+            return converted
+        problem = "an integer beyond 64 bits; pass a text or a float"
+    elif kind is float:
+        if math.isfinite(converted):
+            return converted
+        problem = f"{converted}, which SQL cannot store; pass None or a text"
+    else:
+        problem = f"a {kind.__name__}; pass None, bool, int, float, str, bytes, a date or a time"
+    raise DataError(f"parameter {parameter} is {problem}")
 
 
 def convert_parameter(value: Any) -> Any:
-    """Return one parameter as a value of SQL. The replica refuses values of other types."""
+    """Return one parameter as a value of SQL, or unchanged if it has another type."""
     if isinstance(value, datetime):
         return value.isoformat(" ")
     if isinstance(value, date | time):

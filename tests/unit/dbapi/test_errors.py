@@ -18,6 +18,7 @@ from creekdb.dbapi import errors
         ("SqlUnsupported: VACUUM is not supported", errors.NotSupportedError, "0A000"),
         ("SqlUnknownName: no such function: f", errors.ProgrammingError, "42883"),
         ("OperationStopped: 'sql' took more than 9 steps", errors.OperationalError, "54001"),
+        ("BadValue: the float inf cannot be sent", errors.DataError, "22000"),
         ("KeyError", errors.OperationalError, "HY000"),
     ],
 )
@@ -47,3 +48,27 @@ def test_failed_calls_say_whether_a_retry_is_safe() -> None:
         errors.call_error(NotDone("unknown_operation", "no 'sql'")), errors.NotSupportedError
     )
     assert isinstance(errors.call_error(NotDone("bad_arguments", "no")), errors.DataError)
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "sqlstate"),
+    [
+        ("too_large", errors.DataError, "54000"),
+        ("token", errors.OperationalError, "28000"),
+        ("datatype", errors.OperationalError, "08004"),
+        ("version", errors.OperationalError, "08004"),
+        ("unexpected_tls", errors.OperationalError, "08004"),
+        ("of_a_newer_replica", errors.OperationalError, "08004"),
+    ],
+)
+def test_a_rejection_that_lasts_is_not_worth_a_retry(
+    reason: str, kind: type[errors.Error], sqlstate: str
+) -> None:
+    error = errors.call_error(NotDone(reason, "no"))
+    assert (type(error), error.sqlstate) == (kind, sqlstate)
+    assert not error.is_retryable
+
+
+@pytest.mark.parametrize("reason", ["busy", "disk", "stopping", "no_majority", "deadline"])
+def test_a_temporary_rejection_is_worth_a_retry(reason: str) -> None:
+    assert errors.call_error(NotDone(reason, "later")).is_retryable

@@ -2,12 +2,13 @@
 
 import enum
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
 
 import numpy
 import pytest
 
 from creekdb.dbapi import types
-from creekdb.dbapi.errors import ProgrammingError
+from creekdb.dbapi.errors import DataError, ProgrammingError
 
 
 class Size(enum.IntEnum):
@@ -40,6 +41,25 @@ def test_parameters_are_a_sequence_or_a_mapping() -> None:
     for wrong in ("tea", b"tea", 3):
         with pytest.raises(ProgrammingError, match="sequence or a mapping"):
             types.convert_parameters(wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (2**63, "an integer beyond 64 bits"),
+        (-(2**63) - 1, "an integer beyond 64 bits"),
+        (float("inf"), "inf, which SQL cannot store"),
+        (float("nan"), "nan, which SQL cannot store"),
+        (Decimal("1.5"), "a Decimal"),
+        ((1, 2), "a tuple"),
+    ],
+)
+def test_a_parameter_that_sql_cannot_hold_is_named(value: object, problem: str) -> None:
+    with pytest.raises(DataError, match=f"parameter 2 is {problem}"):
+        types.convert_parameters((1, value))
+    with pytest.raises(DataError, match=f"parameter price is {problem}"):
+        types.convert_parameters({"price": value})
+    assert types.convert_parameters((2**63 - 1, -(2**63))) == (2**63 - 1, -(2**63))
 
 
 def test_type_codes_equal_the_types_of_their_values() -> None:

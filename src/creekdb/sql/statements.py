@@ -107,6 +107,23 @@ def has_subquery_in_list(text: str) -> bool:
     return False
 
 
+def has_cast(text: str) -> bool:
+    """True if `text` has a CAST, whose value has a type."""
+    return any(token.word == "CAST" for token in tokenize(text))
+
+
+def has_row_value_in_list(text: str) -> bool:
+    """True if `text` has an IN between a row value and a SELECT or a table."""
+    tokens = tokenize(text)
+    for index, token in enumerate(tokens):
+        if token.word == "IN" and index and tokens[index - 1].text == ")":
+            following = tokens[index + 1 : index + 3]
+            opens = bool(following) and following[0].text == "("
+            if not opens or following[-1].word in ("SELECT", "WITH"):
+                return True
+    return False
+
+
 _RANGE_OPERATORS: Final = frozenset(("<", "<=", ">", ">="))
 _FIXED_KINDS: Final = (TokenKind.LITERAL, TokenKind.PARAMETER)
 

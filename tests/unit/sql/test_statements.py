@@ -10,6 +10,7 @@ from creekdb.sql.statements import (
     find_leading_word,
     greatest_parameter,
     has_range_between_columns,
+    has_row_value_in_list,
     has_subquery_in_list,
     leading_word,
     number_parameters,
@@ -167,6 +168,21 @@ def test_unsupported_clauses_are_refused_by_name(text: str, message: str) -> Non
 )
 def test_subqueries_in_lists_are_found(text: str, expected: bool) -> None:
     assert has_subquery_in_list(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT (a, b) IN (SELECT 1, 2)", True),
+        ("SELECT (a, b) IN (WITH x AS (SELECT 1, 2) SELECT * FROM x)", True),
+        ("SELECT (a, b) IN t", True),
+        ("SELECT (a, b) IN (VALUES (1, 2))", False),
+        ("SELECT a IN (SELECT 1)", False),
+        ("SELECT (a, b) = (SELECT 1, 2)", False),
+    ],
+)
+def test_row_values_in_lists_are_found(text: str, expected: bool) -> None:
+    assert has_row_value_in_list(text) is expected
 
 
 @pytest.mark.parametrize(

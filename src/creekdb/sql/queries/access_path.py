@@ -83,7 +83,11 @@ class Uncertainties(NamedTuple):
     """Properties of a statement whose comparisons may convert a column of TEXT or BLOB affinity."""
 
     has_subquery_in_list: bool
+    has_row_value_in_list: bool
     has_range_between_columns: bool
+    has_typed_operand: bool
+    """True if an operand may be a column of another table or a CAST. If such an operand is numeric,
+    it equals several texts: 1 equals '1' and '01'."""
 
 
 def choose_path(table: Table, info: apsw.IndexInfo, statement: Uncertainties) -> AccessPath:
@@ -91,9 +95,10 @@ def choose_path(table: Table, info: apsw.IndexInfo, statement: Uncertainties) ->
 
     If the statement may have an IN with a subquery, the type of the subquery decides how a column
     of TEXT or BLOB affinity is compared. A virtual table must leave the comparison to SQLite, which
-    would otherwise compare without that type.
+    would otherwise compare without that type. The columns of a row value before such an IN appear
+    as equalities.
     """
-    usable = _usable_constraints(table, info, statement.has_subquery_in_list)
+    usable = _usable_constraints(table, info, statement)
     order = [
         (info.get_aOrderBy_iColumn(number), bool(info.get_aOrderBy_desc(number)))
         for number in range(info.nOrderBy)
@@ -104,12 +109,12 @@ def choose_path(table: Table, info: apsw.IndexInfo, statement: Uncertainties) ->
         _candidate(table, index, usable, order) for index in (table.primary_key, *table.indexes)
     ]
     best = min(candidates, key=lambda each: (each.cost, -len(each.equalities)))
-    best.report(info)
+    best.report(info, may_repeat=statement.has_typed_operand and not best.is_numeric(table))
     return best.path(info, columns, statement.has_range_between_columns)
 
 
 def _usable_constraints(
-    table: Table, info: apsw.IndexInfo, has_subquery_in_list: bool
+    table: Table, info: apsw.IndexInfo, statement: Uncertainties
 ) -> dict[int, list[_Usable]]:
     usable: dict[int, list[_Usable]] = {}
     for number in range(info.nConstraint):
@@ -122,7 +127,12 @@ def _usable_constraints(
                 column = table.row_id_column
             collation = info.get_aConstraint_collation(number).upper()
             is_list = info.get_aConstraintUsage_in(number)
-            if is_list and has_subquery_in_list and not _is_numeric(table, column):
+            may_be_typed = (
+                statement.has_subquery_in_list
+                if is_list
+                else operator == EQ and statement.has_row_value_in_list
+            )
+            if may_be_typed and not _is_numeric(table, column):
                 continue
             usable.setdefault(column, []).append(_Usable(number, operator, collation, is_list))
     return usable
@@ -143,11 +153,16 @@ class _Candidate(NamedTuple):
     is_ordered: bool
     is_point: bool
 
-    def report(self, info: apsw.IndexInfo) -> None:
+    def is_numeric(self, table: Table) -> bool:
+        """True if texts in the columns of the key equal no number."""
+        return all(_is_numeric(table, column) for column in self.key.columns)
+
+    def report(self, info: apsw.IndexInfo, *, may_repeat: bool) -> None:
+        """Report the costs. If `may_repeat`, the equalities may hold for several rows."""
         info.estimatedCost = self.cost
         info.estimatedRows = self.rows
         info.orderByConsumed = self.is_ordered
-        if self.is_point:
+        if self.is_point and not may_repeat:
             info.idxFlags = apsw.SQLITE_INDEX_SCAN_UNIQUE
 
     def path(self, info: apsw.IndexInfo, columns: tuple[int, ...], is_wide: bool) -> AccessPath:
@@ -334,7 +349,8 @@ def _equal_components(
     try:
         return [encode(converted, index.codecs[position], index.collations[position])]
     except Unencodable:
-        if type(converted) is float and converted.is_integer() and abs(converted) < 2.0**63:
+        is_whole = type(converted) is float and converted.is_integer()
+        if is_whole and -(2.0**63) <= converted < 2.0**63:
             return [int(converted)]
         return []
 

@@ -5,8 +5,8 @@ only these, so that changes of other columns do not affect it. `RowTable` yields
 statement holds in memory: changed rows for RETURNING, and the new row of an UPSERT.
 """
 
-from collections.abc import Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Container, Iterator, Sequence
+from operator import itemgetter, or_
 from typing import Any, Final, TypeAlias
 
 import apsw
@@ -24,7 +24,13 @@ from creekdb.sql.queries.access_path import (
     choose_path,
     key_range,
 )
-from creekdb.sql.statements import has_range_between_columns, has_subquery_in_list
+from creekdb.sql.statements import (
+    has_cast,
+    has_range_between_columns,
+    has_row_value_in_list,
+    has_subquery_in_list,
+    is_bounded,
+)
 from creekdb.sql.tokens import quote_name
 
 STORED_MODULE: Final = "creek"
@@ -48,7 +54,7 @@ class StoredModule:
         table = self._catalog.tables[name.lower()]
         entries = self._catalog.schema.entries
         views = tuple([entry.sql for entry in entries if entry.kind == "view"])
-        return declaration(table), StoredTable(table, self._slot, views)
+        return declaration(table), StoredTable(table, self._slot, views, self._catalog.views)
 
     def Connect(  # noqa: N802
         self, connection: apsw.Connection, module: str, database: str, name: str, *arguments: Any
@@ -116,21 +122,24 @@ def _exact_kinds(path: AccessPath) -> tuple[type, ...]:
 class StoredTable:
     """Table whose rows are registers."""
 
-    def __init__(self, table: Table, slot: SessionSlot, views: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        table: Table,
+        slot: SessionSlot,
+        views: tuple[str, ...],
+        view_names: Container[str],
+    ) -> None:
         self._table = table
         self._slot = slot
-        self._views = Uncertainties(
-            any(map(has_subquery_in_list, views)), any(map(has_range_between_columns, views))
-        )
+        # A statement that uses a view is not bounded, so that its operands may have types.
+        self._views = _uncertainties(views, view_names)._replace(has_typed_operand=False)
+        self._view_names = view_names
         self._scans: list[PlannedScan] = []
         self._numbers: dict[AccessPath, int] = {}
 
     def BestIndexObject(self, info: apsw.IndexInfo) -> bool:  # noqa: N802
-        text, views = self._slot.text, self._views
-        statement = Uncertainties(
-            views.has_subquery_in_list or has_subquery_in_list(text),
-            views.has_range_between_columns or has_range_between_columns(text),
-        )
+        found = _uncertainties((self._slot.text,), self._view_names)
+        statement = Uncertainties(*map(or_, self._views, found))
         path = choose_path(self._table, info, statement)
         number = self._numbers.get(path)
         if number is None:
@@ -227,6 +236,16 @@ class StoredCursor:
         self._row = None
         self._batch = []
         self._batches = NO_BATCHES
+
+
+def _uncertainties(texts: tuple[str, ...], view_names: Container[str]) -> Uncertainties:
+    """Return the properties that at least one of these statements has."""
+    return Uncertainties(
+        any(map(has_subquery_in_list, texts)),
+        any(map(has_row_value_in_list, texts)),
+        any(map(has_range_between_columns, texts)),
+        any(has_cast(text) or not is_bounded(text, view_names) for text in texts),
+    )
 
 
 def scan_rows(

@@ -149,3 +149,54 @@ def test_an_explanation_has_no_number_that_depends_on_earlier_statements(
 
     ((*_, detail),) = database.rows("EXPLAIN QUERY PLAN SELECT * FROM t WHERE a = 1")
     assert detail == "SCAN t USING by_ab (a=?)"
+
+
+@pytest.mark.parametrize("in_view", [False, True])
+def test_a_row_value_in_a_subquery_is_compared_with_the_types_of_that(in_view: bool) -> None:
+    database = Database(
+        "CREATE TABLE n(v INTEGER, w INTEGER)",
+        "INSERT INTO n VALUES (1, 1)",
+        "CREATE TABLE t(a BLOB, b TEXT, PRIMARY KEY (a, b))",
+        "INSERT INTO t VALUES ('1', '1'), (' 1', '01'), (1, ' 1'), ('x', '1')",
+        "CREATE VIEW found AS SELECT a FROM t WHERE (a, b) IN (SELECT v, w FROM n)",
+    )
+    condition = "(a, b) IN (SELECT v, w FROM n)"
+    query = "SELECT a FROM found" if in_view else f"SELECT a FROM t WHERE {condition}"
+    assert set(database.rows(query)) == {("1",), (" 1",), (1,)}
+    if not in_view:
+        assert database.execute(f"DELETE FROM t WHERE {condition}")["row_count"] == 3
+
+
+def test_row_values_in_a_list_of_values_are_points() -> None:
+    database = Database(
+        "CREATE TABLE t(a BLOB, b TEXT, c, PRIMARY KEY (a, b))",
+        "INSERT INTO t VALUES ('x', 'y', 1), ('x', 'z', 2), ('y', 'y', 3)",
+    )
+    reads = database.reads("SELECT c FROM t WHERE (a, b) IN (VALUES (?, ?), (?, ?))", *"xyyy")
+    assert [each[2:4] for each in reads] == [("2x", "y"), ("2y", "y")]
+
+
+def test_a_text_key_equals_a_number_in_several_rows() -> None:
+    database = Database(
+        "CREATE TABLE t(a TEXT PRIMARY KEY)",
+        "INSERT INTO t VALUES ('1'), ('01'), ('2')",
+        "CREATE TABLE n(v INTEGER)",
+        "INSERT INTO n VALUES (1)",
+        "CREATE VIEW joined AS SELECT n.v FROM n LEFT JOIN t ON t.a = n.v",
+    )
+    for query in (
+        "SELECT n.v FROM n LEFT JOIN t ON t.a = n.v",  # no column of the table is used
+        "SELECT v FROM joined",
+        "SELECT DISTINCT t.a FROM n, t WHERE t.a = n.v ORDER BY t.a",
+        "SELECT a FROM t WHERE a = CAST('1' AS INTEGER) ORDER BY a",
+        "SELECT a FROM t WHERE a = (SELECT v FROM n) ORDER BY a",
+    ):
+        assert len(database.rows(query)) == 2, query
+
+
+def test_the_least_integer_is_found_as_a_real() -> None:
+    database = Database(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (-9223372036854775808)"
+    )
+    for value in ("-9223372036854775808.0", "CAST(-9223372036854775808 AS REAL)"):
+        assert len(database.rows(f"SELECT id FROM t WHERE id = {value}")) == 1

@@ -61,8 +61,13 @@ def parse_statements(
     operations: OperationCatalog, body: Any
 ) -> tuple[OperationSpec, tuple[Any, ...]]:
     """Return the operation for the statements of a body, and its arguments. Raise `BadValue`."""
-    if type(body) is not dict or set(body) != {"statements"}:
+    if type(body) is not dict or "statements" not in body:
         raise BadValue("the body must be an object with the key 'statements'")
+    if others := sorted(body.keys() - {"statements"}):
+        raise BadValue(
+            f"the body has the unknown key {others[0]!r}; 'statements' is the only one, and "
+            "'consistency' and 'wait' are parameters of the URL"
+        )
     values = body["statements"]
     if type(values) is not list or not values:
         raise BadValue("'statements' must be an array with at least one statement")

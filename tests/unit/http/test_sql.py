@@ -56,3 +56,17 @@ def test_parameters_may_be_tagged_integers(wrap: Callable[[object], Any]) -> Non
     )
     with pytest.raises(BadValue, match="integer"):
         parameters({"$integer": 9007199254740993})
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ([], "an object with the key 'statements'"),
+        ({}, "an object with the key 'statements'"),
+        ({"statements": ["SELECT 1"], "consistency": "strong"}, "unknown key 'consistency'"),
+        ({"statements": []}, "at least one statement"),
+    ],
+)
+def test_a_wrong_body_is_refused_with_its_key(body: Any, problem: str) -> None:
+    with pytest.raises(BadValue, match=problem):
+        parse_statements(OperationCatalog(SQL), body)

@@ -27,3 +27,10 @@ SELECT «team.name¦max(team.name)¦count(DISTINCT person.age)» FROM team JOIN 
 SELECT CASE «team¦age» WHEN 1 THEN 'one' WHEN 30 THEN 'thirty' «ELSE code¦» END FROM person ORDER BY code
 WITH RECURSIVE chain(code, depth) AS (SELECT code, 0 FROM person WHERE boss IS NULL «UNION¦UNION ALL» SELECT person.code, depth + 1 FROM person JOIN chain ON boss = chain.code WHERE depth < «1¦2¦9») SELECT * FROM chain ORDER BY «1¦2, 1¦depth DESC, code»
 WITH a AS «(SELECT * FROM person WHERE age > 25)¦MATERIALIZED (SELECT * FROM person)¦NOT MATERIALIZED (SELECT * FROM person WHERE team = 2)», b(n) AS (SELECT count(*) FROM a) SELECT code, n FROM a, b «WHERE n > 1¦ORDER BY 1¦ORDER BY age DESC, code LIMIT 2»
+CREATE TABLE word(w TEXT PRIMARY KEY, b BLOB UNIQUE)
+CREATE TABLE num(i INTEGER PRIMARY KEY, r REAL, n)
+INSERT INTO word VALUES ('1', '01'), ('01', 1), (' 1', '1'), ('x', x'01'), ('-9223372036854775808', 1.5)
+INSERT INTO num VALUES (1, 1.0, '1'), (2, 1.0, 1), (-9223372036854775808, -9223372036854775808, -9223372036854775808.0)
+SELECT «i¦DISTINCT i¦w, b, i¦count(*)» FROM num «LEFT ¦RIGHT ¦»JOIN word ON word.«w¦b» = num.«i¦r¦n»
+SELECT a.i, b.i FROM num AS a «LEFT ¦»JOIN num AS b ON a.i = b.«r¦n»
+SELECT w, b FROM word WHERE (w, b) «IN¦NOT IN» («SELECT i, r FROM num¦SELECT r, i FROM num¦SELECT n, n FROM num¦SELECT i, w FROM num, word¦VALUES (1, 1), ('x', x'01')¦VALUES ('1', '01')»)

@@ -74,7 +74,7 @@ class ScriptedConnection:
         response = msgspec.structs.replace(self._parts.pop(0), number=self._stream._number)
         self._stream._received.put_nowait(response)
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         pass
 
 
@@ -119,7 +119,7 @@ class SlowConnection:
         elif self.chunks_received == self._pieces:
             self._stream._received.put_nowait(part(1, 1))
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         self._stream._received.put_nowait(None)
 
 

@@ -15,6 +15,8 @@ class ScriptedCluster(LocalCluster):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, replicas=2)
+        for replica in range(2):
+            self.output_path(replica).touch()
         self.long_operation: str | None = "put() of an earlier time"
         self.removed: str | None = None
         self.exited: dict[int, int] = {}

@@ -96,7 +96,7 @@ class _Connection:
         self._fixture.sizes.append(len(payload))
         self._receive(wire.decode_server_message(payload))
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         pass
 
 

@@ -303,7 +303,15 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "an idle replica processes two ticks together",
         "tests/unit/server/runtime/test_maintenance.py",
         "server/runtime/maintenance.py",
-        "ticks = IDLE_TICKS if is_idle() else 1",
+        "ticks = IDLE_TICKS - round(passed) % IDLE_TICKS",
         "ticks = 1",
+    ),
+    tested(
+        "idle_ticks_jump_to_the_wall_clock",
+        "the wall clock shifts a tick by at most a tenth of its interval",
+        "tests/unit/server/runtime/test_maintenance.py",
+        "server/runtime/maintenance.py",
+        "ticks - max(-SLEW_MAX, min(lag, SLEW_MAX))",
+        "ticks - lag",
     ),
 )

@@ -259,7 +259,7 @@ async def _collect_garbage(server: Server) -> None:
     with GcSampler.install() as garbage:
         while True:
             executed = driver.executor.executions
-            await asyncio.sleep(GC_INTERVAL_S)
+            await server.ticker.sleep(GC_INTERVAL_S)
             if driver.executor.executions > executed + IDLE_EXECUTIONS_MAX:
                 garbage.freeze()
                 await asyncio.sleep(GC_SAMPLE_S)

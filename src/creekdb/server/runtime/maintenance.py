@@ -58,29 +58,76 @@ EXPIRY_PAUSE_S: Final = 0.02
 IDLE_TICKS: Final = 2
 """Number of ticks that an idle replica processes together. It wakes half as often, and sends as
 many heartbeats, which are due at every second tick."""
+SLEW_MAX: Final = 0.1
+"""Upper bound for the shift of the ticks of an idle replica, as a share of the tick interval."""
 
 InternalCall: TypeAlias = Callable[[Operation, bool], Awaitable[Any]]
 """Invocation of an internal operation, strong or weak. Returns the first response, or nothing."""
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+"""Function that sleeps for at least these seconds. That of a `Ticker` wakes no idle replica."""
 
 
-async def run_ticks(
-    interval_s: float, tick: Callable[[float, int], None], is_idle: Callable[[], bool]
-) -> None:
-    """Call `tick` with the seconds since its last call, and the number of ticks that are due.
+def wall_clock_lead_s() -> float:
+    """Return the seconds by which the wall clock is ahead of the monotonic clock."""
+    return time.time() - time.monotonic()
 
-    While the replica is idle, the next `IDLE_TICKS` are due together. A call that arrives meanwhile
-    has waited for as many ticks when they are due.
+
+class Ticker:
+    """Steady timer of a replica. Periodic tasks that are not urgent run at its ticks.
+
+    While the replica is idle, the next `IDLE_TICKS` are due together. They are due at a multiple of
+    their duration on the wall clock. So idle replicas with synchronised clocks wake at the same
+    time, for their own ticks and the messages of all peers at once. The ticks approach this time
+    slowly, and the wall clock has no other influence on them.
     """
-    loop = asyncio.get_running_loop()
-    due_s = last_s = loop.time()
-    ticks = 1
-    while True:
-        now_s = loop.time()
-        tick(now_s - last_s, ticks)
-        last_s = now_s
-        ticks = IDLE_TICKS if is_idle() else 1
-        due_s = max(due_s + ticks * interval_s, loop.time())
-        await asyncio.sleep(due_s - loop.time())
+
+    def __init__(
+        self, interval_s: float, clock_lead_s: Callable[[], float] = wall_clock_lead_s
+    ) -> None:
+        self._interval_s = interval_s
+        self._clock_lead_s = clock_lead_s
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+        """Times at which sleeping tasks are due, with the futures that wake them."""
+
+    async def run(self, tick: Callable[[float, int], None], is_idle: Callable[[], bool]) -> None:
+        """Call `tick` with the seconds since its last call, and the number of ticks that are due.
+
+        A call that arrives while the replica is idle has waited for as many ticks at most.
+        """
+        due_s = last_s = time.monotonic()
+        ticks = 1
+        while True:
+            now_s = time.monotonic()
+            tick(now_s - last_s, ticks)
+            self._wake_sleepers(now_s)
+            last_s = now_s
+            ticks, wait_s = self.next_wait(due_s, is_idle())
+            due_s = max(due_s + wait_s, time.monotonic())
+            await asyncio.sleep(due_s - time.monotonic())
+
+    def next_wait(self, due_s: float, is_idle: bool) -> tuple[int, float]:
+        """Return the number of ticks to process together after the one due at `due_s`, and the
+        seconds until then."""
+        if not is_idle:
+            return 1, self._interval_s
+        passed = (due_s + self._clock_lead_s()) / self._interval_s
+        lag = passed - round(passed)
+        ticks = IDLE_TICKS - round(passed) % IDLE_TICKS
+        return ticks, (ticks - max(-SLEW_MAX, min(lag, SLEW_MAX))) * self._interval_s
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep until the first tick at least `seconds` from now."""
+        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append((time.monotonic() + seconds, wake))
+        await wake
+
+    def _wake_sleepers(self, now_s: float) -> None:
+        due = [wake for due_s, wake in self._sleepers if due_s <= now_s]
+        if due:
+            self._sleepers = [each for each in self._sleepers if each[0] > now_s]
+        for wake in due:
+            if not wake.done():  # cancelled
+                wake.set_result(None)
 
 
 async def expire_old_calls(
@@ -122,15 +169,15 @@ async def _expire_all(
         await asyncio.sleep(EXPIRY_PAUSE_S)
 
 
-async def expire_changes(feed: ChangeFeed) -> None:
+async def expire_changes(sleep: Sleep, feed: ChangeFeed) -> None:
     while True:
-        await asyncio.sleep(CHANGES_EXPIRY_S)
+        await sleep(CHANGES_EXPIRY_S)
         feed.log.expire()
 
 
-async def fill_gaps(filler: GapFiller) -> None:
+async def fill_gaps(sleep: Sleep, filler: GapFiller) -> None:
     while True:
-        await asyncio.sleep(FILL_INTERVAL_S)
+        await sleep(FILL_INTERVAL_S)
         filler.tick()
 
 
@@ -147,14 +194,15 @@ async def warn_of_certificate_expiry(
         await asyncio.sleep(DAY_S)
 
 
-async def retry_disk(journal: Journal) -> None:
+async def retry_disk(sleep: Sleep, journal: Journal) -> None:
     while True:
-        await asyncio.sleep(DISK_RETRY_INTERVAL_S)
+        await sleep(DISK_RETRY_INTERVAL_S)
         if journal.fault is not None:
             journal.retry()
 
 
 async def exchange_digests(
+    sleep: Sleep,
     detector: DivergenceDetector,
     journal: Journal,
     peers: PeerNetwork,
@@ -164,7 +212,7 @@ async def exchange_digests(
     loop = asyncio.get_running_loop()
     differing: list[int] = []
     while True:
-        await asyncio.sleep(DIGEST_INTERVAL_S)
+        await sleep(DIGEST_INTERVAL_S)
         peers.send(peers.connected_members(), detector.take_message(journal.durable_position))
         verdict = detector.verdict(loop.time())
         if verdict is not None:

@@ -55,6 +55,7 @@ from creekdb.server.runtime.driver import Driver, DriverPorts
 from creekdb.server.runtime.executors import Executor, InlineExecutor, ThreadExecutor, Watchdog
 from creekdb.server.runtime.maintenance import (
     RELOADABLE_KEYS,
+    Ticker,
     exchange_digests,
     expire_changes,
     expire_old_calls,
@@ -62,7 +63,6 @@ from creekdb.server.runtime.maintenance import (
     record_samples,
     restart_keys,
     retry_disk,
-    run_ticks,
     warn_of_certificate_expiry,
 )
 from creekdb.server.runtime.replica_lock import LockedDataType, ReplicaLock
@@ -276,6 +276,7 @@ class Server:
             failure=lambda: self.failure,
             conflicts=lambda: self.rollback_guard.conflicts,
         )
+        self.ticker = Ticker(config.tick_ms / 1000)
         self._recover(records)
         self.rollback_guard.open()
 
@@ -610,10 +611,10 @@ class Server:
 
     def _start_background_tasks(self) -> None:
         """Start the peer links and all tasks that run until the replica stops."""
-        spawn = self.task_supervisor.spawn
+        spawn, sleep = self.task_supervisor.spawn, self.ticker.sleep
         self.peers.start()
-        spawn(run_ticks(self.config.tick_ms / 1000, self._tick, self._is_idle))
-        spawn(retry_disk(self.journal))
+        spawn(self.ticker.run(self._tick, self._is_idle))
+        spawn(retry_disk(sleep, self.journal))
         spawn(self.rollback_guard.save_periodically())
         if not self.config.record:  # a recorded run contains only calls of clients
             retention_s, is_leader = self.config.forget_after, self.admission.can_run_leader_tasks
@@ -623,9 +624,9 @@ class Server:
                 )
             )
         if self.changes is not None:
-            spawn(expire_changes(self.changes))
+            spawn(expire_changes(sleep, self.changes))
             if self.gap_filler is not None:
-                spawn(fill_gaps(self.gap_filler))
+                spawn(fill_gaps(sleep, self.gap_filler))
             if not self.config.record:
                 spawn(
                     self._identity.choose(
@@ -633,7 +634,14 @@ class Server:
                     )
                 )
         spawn(
-            exchange_digests(self.divergence, self.journal, self.peers, self.fail, self.event_log)
+            exchange_digests(
+                sleep,
+                self.divergence,
+                self.journal,
+                self.peers,
+                self.fail,
+                self.event_log,
+            )
         )
         spawn(self._log_state_changes())
         if self.config.is_secured:
@@ -675,7 +683,7 @@ class Server:
     async def _log_state_changes(self) -> None:
         logger = StateChangeLogger(self.event_log, self.config.replica)
         while True:
-            await asyncio.sleep(STATE_CHECK_S)
+            await self.ticker.sleep(STATE_CHECK_S)
             if self._logged_disk_failure and self.journal.fault is None:
                 self._logged_disk_failure = ""
                 self.event_log.info(EventName.DISK_WORKS, "the disk has recovered")

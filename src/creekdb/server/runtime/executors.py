@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.effects import Task
@@ -35,8 +35,18 @@ CHECKS_PER_LIMIT: Final = 4
 STACK_FRAMES_MAX: Final = 12
 
 
-_RunningOperation: TypeAlias = tuple[Operation, float, int]
-"""Operation that is being executed, its start time and its thread."""
+class RunningOperation:
+    """Operation that is being executed, its start time and its thread.
+
+    Compared by identity. Compiled code copies a tuple, and a copy is another object.
+    """
+
+    __slots__ = ("operation", "started_s", "thread")
+
+    def __init__(self, operation: Operation, started_s: float, thread: int) -> None:
+        self.operation = operation
+        self.started_s = started_s
+        self.thread = thread
 
 
 class Watchdog:
@@ -48,8 +58,8 @@ class Watchdog:
     def __init__(self, limit_s: float, events: EventLog) -> None:
         self._limit_s = limit_s
         self._events = events
-        self._running: _RunningOperation | None = None
-        self._reported: _RunningOperation | None = None
+        self._running: RunningOperation | None = None
+        self._reported: RunningOperation | None = None
         self._report_after_s = limit_s
         self._stop_event = threading.Event()
         self._worker = threading.Thread(target=self._run, name="watchdog", daemon=True)
@@ -67,21 +77,22 @@ class Watchdog:
 
     def begin(self, operation: Operation, started_s: float, thread: int | None = None) -> None:
         """Record the beginning of an operation in a thread, by default the current one."""
-        self._running = operation, started_s, threading.get_ident() if thread is None else thread
+        self._running = RunningOperation(
+            operation, started_s, threading.get_ident() if thread is None else thread
+        )
 
     def end(self) -> None:
         running, self._running = self._running, None
         if running is not None and running is self._reported:
-            operation, started_s, _ = running
-            elapsed_s = time.monotonic() - started_s
-            self.last_report = f"{describe_call(operation)} took {elapsed_s:.1f} s"
+            elapsed_s = time.monotonic() - running.started_s
+            self.last_report = f"{describe_call(running.operation)} took {elapsed_s:.1f} s"
             self._events.warning(EventName.OPERATION_ENDED, self.last_report)
 
     def status(self) -> dict[str, Any]:
         running, description = self._running, None
         if running is not None and running is self._reported:
-            operation, started_s, _ = running
-            description = f"{describe_call(operation)} for {time.monotonic() - started_s:.1f} s"
+            elapsed_s = time.monotonic() - running.started_s
+            description = f"{describe_call(running.operation)} for {elapsed_s:.1f} s"
         return {"running": description, "long": self.long_count, "last": self.last_report or None}
 
     def _run(self) -> None:
@@ -93,21 +104,21 @@ class Watchdog:
         running = self._running
         if running is None:
             return
-        operation, started_s, thread = running
         if running is not self._reported:
             self._report_after_s = self._limit_s
-        if now_s - started_s < self._report_after_s:
+        running_s = now_s - running.started_s
+        if running_s < self._report_after_s:
             return
         self.long_count += running is not self._reported
         self._reported = running
         self._report_after_s *= 2
-        frame = sys._current_frames().get(thread)
+        frame = sys._current_frames().get(running.thread)
         stack = traceback.format_stack(frame)[-STACK_FRAMES_MAX:] if frame is not None else []
         self._events.error(
             EventName.OPERATION_LONG,
-            f"{describe_call(operation)} has been running for {now_s - started_s:.1f} s and "
+            f"{describe_call(running.operation)} has been running for {running_s:.1f} s and "
             "blocks other operations",
-            operation=operation.name,
+            operation=running.operation.name,
             trace="".join(stack),
         )
 

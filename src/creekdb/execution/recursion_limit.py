@@ -5,6 +5,7 @@ therefore that of the code below the operation, in both builds.
 """
 
 import sys
+from types import FrameType
 from typing import Final
 
 RECURSION_MAX: Final = 1000
@@ -18,26 +19,26 @@ class RecursionLimit:
         self._last_stack_depth = 0
 
     def apply(self) -> int:
-        """Set the limit for an operation that the caller runs. Return the previous limit."""
+        """Set the limit for an operation that the caller runs. Return the previous limit.
+
+        The stack is mostly as deep as for the last operation, which a single lookup confirms.
+        Counting the frames costs more than a small operation.
+        """
         previous = sys.getrecursionlimit()
-        sys.setrecursionlimit(self._stack_depth() + RECURSION_MAX)
+        try:
+            is_same_depth = sys._getframe(self._last_stack_depth).f_back is None
+        except ValueError:  # the stack is shallower
+            is_same_depth = False
+        if not is_same_depth:  # the number of frames below this one
+            self._last_stack_depth = _count_callers(sys._getframe())
+        sys.setrecursionlimit(self._last_stack_depth + RECURSION_MAX)
         return previous
 
-    def _stack_depth(self) -> int:
-        """Return the number of frames on the stack, up to the caller of `apply`.
 
-        The depth is mostly that of the last call, which a single lookup confirms. Counting the
-        frames costs more than a small operation.
-        """
-        try:
-            if sys._getframe(self._last_stack_depth).f_back is None:
-                return self._last_stack_depth - 1
-        except ValueError:  # the stack is shallower
-            self._last_stack_depth = 0
-        frame = sys._getframe()
-        depth = 0
-        while (caller := frame.f_back) is not None:
-            frame = caller
-            depth += 1
-        self._last_stack_depth = depth
-        return depth - 1
+def _count_callers(frame: FrameType | None) -> int:
+    """Return the number of frames below `frame`."""
+    depth = -1
+    while frame is not None:
+        frame = frame.f_back
+        depth += 1
+    return depth

@@ -1,10 +1,13 @@
+import inspect
 import signal
+import sys
 from typing import Any
 
 import pytest
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.datatype import DataType
+from creekdb.execution.recursion_limit import RECURSION_MAX, RecursionLimit
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.request import NOOP, Operation, Outcome
@@ -228,6 +231,20 @@ def test_the_recursion_limit_does_not_depend_on_the_stack_of_the_caller() -> Non
     assert all(first == second == third for first, second, third in outcomes)
     assert outcomes[0][0] == Outcome(900)
     assert outcomes[-1][0].error == "RecursionError: maximum recursion depth exceeded"
+
+
+def test_the_recursion_limit_counts_the_frames_above_the_caller() -> None:
+    limit = RecursionLimit()
+
+    def limit_below(frames: int) -> int:
+        if frames:
+            return limit_below(frames - 1)
+        previous = limit.apply()
+        applied = sys.getrecursionlimit()
+        sys.setrecursionlimit(previous)
+        return applied - len(inspect.stack(0))
+
+    assert {limit_below(frames) for frames in (0, 7, 7, 0, 3, 300, 2)} == {RECURSION_MAX}
 
 
 def test_endless_recursion_has_the_same_error_at_any_depth() -> None:

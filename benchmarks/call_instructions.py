@@ -20,12 +20,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.call import CALLS_PER_ROUND, CONNECTIONS, MEMBERS
+from benchmarks.call import CALLS_PER_ROUND, CONNECTIONS, MEMBERS, PREPARED_REPEATS_MIN
 from creekdb.execution.python_runtime import build_kind
 
 BAR: Final = 100_000
 """Upper bound for the instructions of a weak put at each replica."""
-REPEATS: Final = (1, 3)
+REPEATS: Final = (1, PREPARED_REPEATS_MIN)
 """Numbers of repeats of the two runs."""
 COMPILED_PREFIX: Final = "CPyDef_"
 """Prefix of the functions that mypyc compiled from Python."""

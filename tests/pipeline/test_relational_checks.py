@@ -19,8 +19,8 @@ from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.corruptions import CORRUPTIONS
 from tests.pipeline.spark_tables import Frames, Row, final_states, frame, frames
 
-SEEDS = {"basic": range(12), "creek": range(20, 32), "smr": range(8), "bayou": range(8)}
-SEEDS |= {"archie": range(8)}
+SEEDS = {"basic": range(8), "creek": range(20, 28), "smr": range(5), "bayou": range(5)}
+SEEDS |= {"archie": range(5)}
 VARIANTS_PER_CORRUPTION = 2
 NAMESAKES = {each.name: each for each in CHECKERS if each.name in RELATIONAL_CHECKERS}
 

@@ -31,7 +31,7 @@ def test_an_added_scheme_is_fuzzed_and_drawn(tmp_path: Path) -> None:
     )
     (tmp_path / "mine.py").write_text(code)
     assert "transactions = 1000\n" in grid
-    (tmp_path / "mine.toml").write_text(grid.replace("= 1000\n", "= 50\n"))
+    (tmp_path / "mine.toml").write_text(grid.replace("transactions = 1000", 'duration = "40ms"'))
     for line in blocks("add-your-own-scheme.md", ""):
         creek, *words = shlex.split(line)
         assert creek == "creek"

@@ -41,14 +41,18 @@ def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture
-def package_copy(tmp_path: Path) -> Path:
+def copy_package(directory: Path) -> Path:
     shutil.copytree(
         ROOT / "src" / "creekdb",
-        tmp_path / "creekdb",
+        directory / "creekdb",
         ignore=shutil.ignore_patterns("__pycache__"),
     )
-    return tmp_path
+    return directory
+
+
+@pytest.fixture
+def package_copy(tmp_path: Path) -> Path:
+    return copy_package(tmp_path)
 
 
 def test_the_import_contracts_hold(package_copy: Path) -> None:
@@ -57,64 +61,75 @@ def test_the_import_contracts_hold(package_copy: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-@pytest.mark.parametrize(
-    ("package", "imported", "contract"),
-    [
-        ("protocol", "creekdb.execution", "protocol imports no other package of creekdb"),
-        ("protocol", "creekdb.later", "protocol imports no other package of creekdb"),
-        (
-            "execution",
-            "creekdb.protocol.messages",
-            "execution imports only the request types of protocol",
-        ),
-        ("execution", "creekdb.schemes", "execution imports only the request types of protocol"),
-        ("schemes", "creekdb.history", "schemes import only protocol and execution"),
-        ("schemes", "creekdb.datatypes", "schemes import only protocol and execution"),
-        ("history", "creekdb.execution", "history imports only protocol"),
-        ("driver", "creekdb.schemes", "driver imports only protocol"),
-        ("checkers", "creekdb.schemes", "checkers import only history and the data types"),
-        ("checkers", "creekdb.protocol.request", "checkers import only history and the data types"),
-        (
-            "tpcc",
-            "creekdb.datatypes",
-            "tpcc imports only execution, the request types of protocol and the registers of SQL",
-        ),
-        (
-            "tpcc",
-            "creekdb.protocol.messages",
-            "tpcc imports only execution, the request types of protocol and the registers of SQL",
-        ),
-        ("tpcc", "numpy", "Only the TPC-C columns and the pipeline import numpy"),
-        ("evaluation", "pyspark", "Only the pipeline imports Spark"),
-        ("cli", "pyarrow", "Only the pipeline imports Spark"),
-        ("simulation", "creekdb.server", "Packages import downwards only"),
-        ("server", "creekdb.simulation", "Packages import downwards only"),
-        ("wire", "creekdb.history", "wire imports only execution and protocol"),
-        ("client", "creekdb.server", "client and load do not import the server"),
-        ("load", "creekdb.server", "client and load do not import the server"),
-        ("datatypes", "creekdb.schemes", "Packages import downwards only"),
-        *(
-            (package, module, "Replicas use no clock")
-            for package in ("protocol", "execution", "schemes", "driver")
-            for module in ("asyncio", "logging", "random", "socket", "threading", "time")
-        ),
-    ],
+FORBIDDEN_IMPORTS = (
+    ("protocol", "creekdb.execution", "protocol imports no other package of creekdb"),
+    ("protocol", "creekdb.later", "protocol imports no other package of creekdb"),
+    (
+        "execution",
+        "creekdb.protocol.messages",
+        "execution imports only the request types of protocol",
+    ),
+    ("execution", "creekdb.schemes", "execution imports only the request types of protocol"),
+    ("schemes", "creekdb.history", "schemes import only protocol and execution"),
+    ("schemes", "creekdb.datatypes", "schemes import only protocol and execution"),
+    ("history", "creekdb.execution", "history imports only protocol"),
+    ("driver", "creekdb.schemes", "driver imports only protocol"),
+    ("checkers", "creekdb.schemes", "checkers import only history and the data types"),
+    ("checkers", "creekdb.protocol.request", "checkers import only history and the data types"),
+    (
+        "tpcc",
+        "creekdb.datatypes",
+        "tpcc imports only execution, the request types of protocol and the registers of SQL",
+    ),
+    (
+        "tpcc",
+        "creekdb.protocol.messages",
+        "tpcc imports only execution, the request types of protocol and the registers of SQL",
+    ),
+    ("tpcc", "numpy", "Only the TPC-C columns and the pipeline import numpy"),
+    ("evaluation", "pyspark", "Only the pipeline imports Spark"),
+    ("cli", "pyarrow", "Only the pipeline imports Spark"),
+    ("simulation", "creekdb.server", "Packages import downwards only"),
+    ("server", "creekdb.simulation", "Packages import downwards only"),
+    ("wire", "creekdb.history", "wire imports only execution and protocol"),
+    ("client", "creekdb.server", "client and load do not import the server"),
+    ("load", "creekdb.server", "client and load do not import the server"),
+    ("datatypes", "creekdb.schemes", "Packages import downwards only"),
+    *(
+        (package, module, "Replicas use no clock")
+        for package in ("protocol", "execution", "schemes", "driver")
+        for module in ("asyncio", "logging", "random", "socket", "threading", "time")
+    ),
 )
-def test_forbidden_imports_are_reported(
-    package_copy: Path, package: str, imported: str, contract: str
-) -> None:
-    for missing in (package, imported.removeprefix("creekdb.")):
-        if imported.startswith("creekdb.") and "." not in missing:
-            (package_copy / "creekdb" / missing).mkdir(exist_ok=True)
-            (package_copy / "creekdb" / missing / "__init__.py").touch()
-    (package_copy / "creekdb" / package / "added.py").write_text(f"import {imported}\n")
+"""Package, imported module, and the contract that forbids it."""
 
-    checked = lint_imports(package_copy)
+
+@pytest.fixture(scope="module")
+def broken_contracts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Plant all forbidden imports. Return the report on each broken contract, by its name."""
+    copy = copy_package(tmp_path_factory.mktemp("forbidden"))
+    for number, (package, imported, _) in enumerate(FORBIDDEN_IMPORTS):
+        for missing in (package, imported.removeprefix("creekdb.")):
+            if imported.startswith("creekdb.") and "." not in missing:
+                (copy / "creekdb" / missing).mkdir(exist_ok=True)
+                (copy / "creekdb" / missing / "__init__.py").touch()
+        (copy / "creekdb" / package / f"added_{number}.py").write_text(f"import {imported}\n")
+
+    checked = lint_imports(copy)
 
     assert checked.returncode == 1
     broken = checked.stdout[checked.stdout.index("Broken contracts") :]
-    assert contract in broken
-    assert f"creekdb.{package}.added -> {imported} (l.1)" in broken
+    titles = re.compile(r"^(\S.*)\n-+$", re.MULTILINE)
+    names = titles.findall(broken)
+    return dict(zip(names, titles.split(broken)[2::2], strict=True))
+
+
+@pytest.mark.parametrize("number", range(len(FORBIDDEN_IMPORTS)))
+def test_forbidden_imports_are_reported(number: int, broken_contracts: dict[str, str]) -> None:
+    package, imported, contract = FORBIDDEN_IMPORTS[number]
+    (report,) = (text for name, text in broken_contracts.items() if name.startswith(contract))
+
+    assert f"creekdb.{package}.added_{number} -> {imported} (l.1)" in report
 
 
 @pytest.mark.parametrize(

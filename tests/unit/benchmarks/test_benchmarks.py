@@ -1,5 +1,6 @@
 """Every benchmark runs and measures the operations that it names. Times are not checked."""
 
+import gc
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,12 @@ from benchmarks.workloads import execute
 from creekdb.protocol.probes import Probe
 
 ROLLED_BACK = {Probe.ROLLED_BACK, Probe.REEXECUTED}
+
+
+@pytest.fixture(autouse=True)
+def few_collected_objects() -> None:
+    """Exclude the objects of earlier tests from the collections of the benchmarks."""
+    gc.freeze()
 
 
 @pytest.mark.parametrize(

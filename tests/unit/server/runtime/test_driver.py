@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 from creekdb.errors import DiskFull, StorageFault
@@ -97,6 +98,8 @@ class FakeJournal:
 
 class FakeReplica:
     """Replica with prepared effects."""
+
+    view = SimpleNamespace(index=0)
 
     def __init__(self, *effects: Effects) -> None:
         self._effects = list(effects)

@@ -195,11 +195,11 @@ from creekdb.pipeline.spark.session import starting_session
 with starting_session("local[1]") as wait_for_session:
     print([each.name for each in threading.enumerate() if each.name == "spark-start"])
     spark = wait_for_session()
-    print(spark.range(3).count(), wait_for_session() is spark)
+    print(len(spark.range(3).collect()), wait_for_session() is spark)
 with starting_session("local[1]"):
     print("other work failed first")
 with starting_session("local[1]") as wait_for_session:
-    print(wait_for_session().range(4).count())
+    print(len(wait_for_session().range(4).collect()))
 """
 
 

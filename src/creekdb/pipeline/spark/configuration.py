@@ -150,12 +150,13 @@ def resolve(
     scratch: Path,
     environ: Mapping[str, str] = os.environ,
     java_defaults: Mapping[str, str] | None = None,
+    sockets: Path | None = None,
 ) -> Configuration:
     """Return the configuration of a session named `name`.
 
     `inherited`: settings of `spark-submit` and of files. `scratch`: directory of the driver for
     files of the session. `java_defaults`: defaults for a new Java process; None if one runs, whose
-    settings can no longer change.
+    settings can no longer change. `sockets`: directory of Unix sockets, by default `scratch`.
     """
     chosen = _chosen_settings(options)
     if java_defaults is None and (late := [key for key in _JAVA_PROCESS_KEYS if key in chosen]):
@@ -172,7 +173,7 @@ def resolve(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **(_LOOPBACK_DEFAULTS if _is_on_this_host(master) else {}),
-        **(_local_defaults(scratch) if is_local(master) else {}),
+        **(_local_defaults(scratch, sockets or scratch) if is_local(master) else {}),
         **(java_defaults or {}),
     }
     if not (is_local(master) and options.small_job):
@@ -221,7 +222,7 @@ def _is_on_this_host(master: str) -> bool:
     return is_local(master) or "//127.0.0.1" in master or "//localhost" in master
 
 
-def _local_defaults(scratch: Path) -> dict[str, str]:
+def _local_defaults(scratch: Path, sockets: Path) -> dict[str, str]:
     """Return defaults for a local master. Tasks import modules from the same paths as this one."""
     cwd = os.getcwd()
     defaults = {
@@ -230,9 +231,9 @@ def _local_defaults(scratch: Path) -> dict[str, str]:
     }
     if {"", cwd} & {*sys.path}:
         defaults["spark.executorEnv.PYTHONPATH"] = cwd
-    if len(os.fsencode(scratch)) <= SOCKET_DIRECTORY_LENGTH_MAX:
+    if len(os.fsencode(sockets)) <= SOCKET_DIRECTORY_LENGTH_MAX:
         defaults["spark.python.unix.domain.socket.enabled"] = "true"
-        defaults["spark.python.unix.domain.socket.dir"] = str(scratch)
+        defaults["spark.python.unix.domain.socket.dir"] = str(sockets)
     return defaults
 
 

@@ -4,12 +4,16 @@ If Spark cannot start, the error quotes the relevant line of its log. If the Jav
 early, its log file is kept.
 """
 
+import atexit
 import os
 import re
+import shutil
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -37,6 +41,17 @@ EXECUTOR_EXITS_MAX: Final = 10
 EXECUTOR_GRACE_S: Final = 10.0
 """Time for other executors to run the first job nevertheless, in seconds."""
 WATCH_INTERVAL_S: Final = 0.5
+
+
+@cache
+def _socket_directory() -> Path:
+    """Return the directory of the sockets between Java and Python, until this process ends.
+
+    Spark keeps the directory of the first session of a Java process for all later ones.
+    """
+    directory = tempfile.mkdtemp(prefix="creek-sockets-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
 
 
 class Driver:
@@ -102,7 +117,12 @@ class Driver:
         self, inherited: Mapping[str, str], java_defaults: Mapping[str, str] | None
     ) -> Configuration:
         configuration = resolve(
-            self._options, self._name, inherited, self._scratch, java_defaults=java_defaults
+            self._options,
+            self._name,
+            inherited,
+            self._scratch,
+            java_defaults=java_defaults,
+            sockets=_socket_directory(),
         )
         if match := re.fullmatch(r"spark://(.*)", configuration.master):
             check_reachable(f"Spark master at {configuration.master}", match[1].split(","))

@@ -250,6 +250,19 @@ def test_a_peak_is_bounded_by_the_throughput_of_a_saturated_system() -> None:
     assert peak.bound_tps == pytest.approx((44_000 + 32_000) / 2)
 
 
+def test_a_seed_with_low_loads_only_does_not_count_for_a_peak() -> None:
+    tables = report_tables(creek(loads=(1_000.0, 30_000.0, 44_000.0)))
+    complete = Evidence(tables).peak("creek")
+    other = next(row for row in tables.peaks if row["seed"] == 1)
+    other |= {"peak_tps": 1_000.0, "load_tps": 1_000.0, "saturating_tps": None}
+    peak = Evidence(tables).peak("creek")
+
+    assert complete is not None
+    assert peak is not None
+    assert (complete.seeds, peak.seeds) == (2, 1)
+    assert peak.mean == next(row["peak_tps"] for row in tables.peaks if row["seed"] == 0)
+
+
 def test_a_saturated_system_with_the_throughput_of_the_peak_bounds_it() -> None:
     tables = report_tables(creek(seeds=1, loads=(30_000.0, 44_000.0)))
     for row in tables.measures:

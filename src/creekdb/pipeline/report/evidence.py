@@ -216,12 +216,17 @@ class Evidence:
         return [points[load_tps] for load_tps in sorted(points)]
 
     def peak(self, scheme: str, **differing: Any) -> MeasuredPeak | None:
-        """Return the peak throughput of a scheme, or None without an unsaturated run."""
+        """Return the peak throughput of a scheme, or None without an unsaturated run.
+
+        A seed does not count if it had no saturating load, and lower loads than another seed.
+        """
         setup = self.setup(**differing)
         rows = _rows_of(self.tables.peaks, scheme, setup)
         if not rows:
             return None
         runs = _rows_of(self.tables.measures, scheme, setup)
+        highest_tps = max(row["load_tps"] for row in rows)
+        rows = [row for row in rows if row["saturating_tps"] or row["load_tps"] == highest_tps]
         return MeasuredPeak(
             mean=fmean(row["peak_tps"] for row in rows),
             seeds=len({row["seed"] for row in rows}),

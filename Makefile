@@ -103,8 +103,8 @@ compare-compiled: compiled ## Compare trace hashes of the compiled modules with 
 
 test-compiled: compiled ## Test the compiled modules and compare their trace hashes with the source
 	CREEK_COMPILED=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
-	    tests/cluster tests/http tests/paper tests/simulation \
-	    tests/unit/driver tests/unit/server tests/unit/wire tests/unit/datatypes tests/unit/execution tests/unit/protocol \
+	    tests/cluster tests/http tests/paper tests/simulation tests/sql tests/sql_clients \
+	    tests/unit/dbapi tests/unit/sql tests/unit/driver tests/unit/server tests/unit/wire tests/unit/datatypes tests/unit/execution tests/unit/protocol \
 	    tests/unit/schemes tests/unit/simulation $(ARGS)
 	$(BIN)/python tools/compare_compiled.py
 

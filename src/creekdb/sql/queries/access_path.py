@@ -362,12 +362,15 @@ def _bounds(
         return None, None
     codec, collation = index.codecs[position], index.collations[position]
     column = index.columns[position]
-    low, high = _converted(table, column, low), _converted(table, column, high)
+    low, high = (
+        None if (converted := _converted(table, column, bound)) is _UNCERTAIN else converted
+        for bound in (low, high)
+    )
     if codec is Codec.INTEGER:
         return integer_bounds(low, high)
     return (
-        None if low is None or low is _UNCERTAIN else encode(low, codec, collation),
-        None if high is None or high is _UNCERTAIN else encode(high, codec, collation),
+        None if low is None else encode(low, codec, collation),
+        None if high is None else encode(high, codec, collation),
     )
 
 

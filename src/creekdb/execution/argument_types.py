@@ -6,8 +6,8 @@ type. A replica never checks a request that is in the order already. A changed a
 concerns new calls only.
 
 Types are those of JSON and bytes. An `int` is accepted for a `float`, and a `float` without a
-fraction is converted to an `int`. A `bool` is no number. Lists and tuples are arrays. An annotation
-that is not described here accepts every value.
+fraction is converted to an `int` if 64 bits suffice. A `bool` is no number. Lists and tuples are
+arrays. An annotation that is not described here accepts every value.
 """
 
 import enum
@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from creekdb.errors import BadValue
+from creekdb.execution.serializable import INT_MAX, INT_MIN
 
 
 class Kind(enum.StrEnum):
@@ -154,6 +155,8 @@ def checked(value: Any, type_: ValueType, path: str) -> Any:
             if value == each and isinstance(value, bool) is isinstance(each, bool):
                 return each
     elif kind is Kind.INTEGER and type(value) is float and value.is_integer():
+        if not INT_MIN <= value <= INT_MAX:
+            raise BadValue(f"{path} must be an integer of 64 bits, not {value!r}")
         return int(value)
     elif kind in (Kind.ARRAY, Kind.TUPLE) and type(value) in (tuple, list):
         return _checked_array(value, type_, path)

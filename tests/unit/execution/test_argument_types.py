@@ -39,6 +39,9 @@ if TYPE_CHECKING:
         (Literal[1], True, "it must be one of 1, not a boolean"),
         (str, b"x", "it must be a string, not bytes"),
         (int, {1}, "it must be an integer, not a set"),
+        (int, 1e300, "it must be an integer of 64 bits, not 1e+300"),
+        (int, 2.0**63, "it must be an integer of 64 bits, not 9.223372036854776e+18"),
+        (int | str, 1e300, "it must be an integer or a string, not a number"),
     ],
 )
 def test_a_mismatch_is_reported_with_its_path(annotation: Any, value: Any, message: str) -> None:
@@ -53,7 +56,9 @@ def test_a_mismatch_is_reported_with_its_path(annotation: Any, value: Any, messa
         (int, 3.0, 3),
         (list[int], [3.0], (3,)),
         (float, 3, 3),
+        (int, -(2.0**63), -(2**63)),
         (int | float, 3.0, 3.0),
+        (int | float, 1e300, 1e300),
         (float | int, 3, 3),
         (int | str, 3.0, 3),
         (tuple[int, ...], [1, 2], (1, 2)),

@@ -86,6 +86,10 @@ _KINDS_BY_TYPE: Final[Mapping[type, Kind]] = {
     dict: Kind.OBJECT,
 }
 
+_SCALAR_TYPES: Final = frozenset((bool, int, float, str, bytes))
+VALUE_LENGTH_MAX: Final = 80
+"""Number of characters of a value that an error quotes."""
+
 
 def value_type(annotation: Any) -> ValueType:
     """Return the type that an annotation describes."""
@@ -205,5 +209,15 @@ def _checked_array(value: Any, type_: ValueType, path: str) -> Any:
 
 
 def _mismatch(value: Any, type_: ValueType, path: str) -> BadValue:
-    actual = _KINDS_BY_TYPE.get(type(value), f"a {type(value).__name__}")
+    if type(value) in _SCALAR_TYPES and _has_choices(type_):
+        actual = repr(value)[:VALUE_LENGTH_MAX]
+    else:
+        actual = _KINDS_BY_TYPE.get(type(value), f"a {type(value).__name__}")
     return BadValue(f"{path} must be {describe_type(type_)}, not {actual}")
+
+
+def _has_choices(type_: ValueType) -> bool:
+    """True if the type accepts single values, so that an error must show the value."""
+    return type_.kind is Kind.CHOICE or any(
+        each.kind is Kind.CHOICE for each in type_.parts if type_.kind is Kind.UNION
+    )

@@ -7,7 +7,7 @@ terminal is no fault of the operation and propagates.
 import dis
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from creekdb.errors import BadValue
@@ -86,8 +86,12 @@ class Declaration:
         kinds = [each.kind for each in parameters]
         if not parameters or kinds[0] not in _SINGLE_POSITIONAL:
             raise BadValue(f"operation '{name}' must take the transaction as its first parameter")
-        if any(each not in _POSITIONAL for each in kinds):
-            raise BadValue(f"operation '{name}' must take its arguments by position")
+        for each in parameters:
+            if each.kind not in _POSITIONAL:
+                raise BadValue(
+                    f"operation '{name}' must take its arguments by position, unlike "
+                    f"'{each.name}'; {_remedy_of(each, parameters)}"
+                )
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise BadValue(f"operation '{name}' must be synchronous: declare it without 'async'")
         if inspect.isgeneratorfunction(function):
@@ -251,6 +255,17 @@ class Declaration:
                 f"'{parameter}' of operation '{self.name}' must take the arguments of "
                 f"{self.signature}"
             )
+
+
+def _remedy_of(by_name_only: inspect.Parameter, parameters: Sequence[inspect.Parameter]) -> str:
+    """Return how to declare a parameter that takes no argument by position so that it does."""
+    name = by_name_only.name
+    if by_name_only.kind is inspect.Parameter.VAR_KEYWORD:
+        return f"replace '**{name}' by named parameters"
+    for each in parameters:
+        if each.kind is inspect.Parameter.VAR_POSITIONAL:
+            return f"move '{name}' before '*{each.name}'"
+    return f"remove the '*' before '{name}'"
 
 
 def _arity_of(parameters: list[inspect.Parameter]) -> Arity:

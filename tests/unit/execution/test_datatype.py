@@ -1,6 +1,7 @@
 import inspect
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -266,10 +267,24 @@ def test_an_operation_must_take_a_transaction_and_arguments_by_position() -> Non
         toy.operation(name="nothing")(lambda: None)
     with pytest.raises(BadValue, match="'anything' must take the transaction"):
         toy.operation(name="anything")(lambda *everything: None)
-    with pytest.raises(BadValue, match="'keyword' must take its arguments by position"):
-        toy.operation(name="keyword")(lambda tx, *, key: None)
-    with pytest.raises(BadValue, match="'keywords' must take its arguments by position"):
-        toy.operation(name="keywords")(lambda tx, **options: None)
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter", "remedy"),
+    [
+        (lambda tx, *, key, other: None, "key", "remove the '*' before 'key'"),
+        (lambda tx, *items, key=1: None, "key", "move 'key' before '*items'"),
+        (lambda tx, **options: None, "options", "replace '**options' by named parameters"),
+    ],
+)
+def test_an_argument_that_is_only_taken_by_name_is_rejected(
+    function: Callable[..., Any], parameter: str, remedy: str
+) -> None:
+    with pytest.raises(BadValue) as error:
+        DataType("toy").operation(name="a")(function)
+    assert str(error.value) == (
+        f"operation 'a' must take its arguments by position, unlike '{parameter}'; {remedy}"
+    )
 
 
 def test_invalid_names_and_functions_are_rejected() -> None:

@@ -27,10 +27,10 @@ from typing import Any, TypeVar, overload
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.base_state import BaseState, EmptyBase, changes
 from creekdb.execution.declaration import Arity as Arity
-from creekdb.execution.declaration import Declaration, is_interrupt
+from creekdb.execution.declaration import Declaration
 from creekdb.execution.declaration import Prefixes as Prefixes
 from creekdb.execution.footprint import Footprint
-from creekdb.execution.operation_errors import ErrorObserver, error_text
+from creekdb.execution.operation_errors import ErrorObserver, error_text, is_interrupt
 from creekdb.execution.parameters import Parameter
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential

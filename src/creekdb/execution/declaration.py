@@ -4,7 +4,6 @@ A fault of a call is its response, because every replica must process a request 
 terminal is no fault of the operation and propagates.
 """
 
-import dis
 import inspect
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from creekdb.errors import BadValue
 from creekdb.execution.footprint import Footprint, make_footprint
-from creekdb.execution.operation_errors import ErrorObserver, error_text
+from creekdb.execution.operation_errors import ErrorObserver, error_text, is_interrupt
 from creekdb.execution.parameters import ParameterList
 from creekdb.execution.recursion_limit import RecursionLimit
 from creekdb.execution.result import ExecutionResult
@@ -25,7 +24,6 @@ Prefixes: TypeAlias = Callable[..., list[Any]]
 """Function of a call's arguments that returns key prefixes."""
 
 RECURSION_LIMIT: Final = RecursionLimit()
-_RAISE: Final = bytes([dis.opmap["RAISE_VARARGS"]])
 _SINGLE_POSITIONAL: Final = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -272,21 +270,3 @@ def _arity_of(parameters: list[inspect.Parameter]) -> Arity:
     plain = [each for each in parameters if each.kind in _SINGLE_POSITIONAL]
     required = sum(each.default is inspect.Parameter.empty for each in plain)
     return Arity(required, len(plain) if len(plain) == len(parameters) else None)
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """True for Ctrl-C at the terminal, which is no error of the operation."""
-    return isinstance(error, KeyboardInterrupt) and not _is_raised_explicitly(error)
-
-
-def _is_raised_explicitly(error: BaseException) -> bool:
-    """True if a `raise` statement raised the error.
-
-    Ctrl-C interrupts between two instructions and is never attributed to a `raise`.
-    """
-    traceback = error.__traceback__
-    assert traceback is not None, "a caught exception has a traceback"
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    index = traceback.tb_lasti
-    return traceback.tb_frame.f_code.co_code[index : index + 1] == _RAISE

@@ -5,6 +5,7 @@ part of it: neither the journal nor a message carries one. `ErrorTraces` reports
 they arise, for the log of a replica and the output of a simulation.
 """
 
+import dis
 import re
 import traceback
 from collections.abc import Callable
@@ -18,6 +19,7 @@ TRACES_MAX: Final = 1000
 """Upper bound for the places that are remembered as reported. Later places are not reported."""
 _MEMORY_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 _SEPARATOR: Final = ": "
+_RAISE: Final = bytes([dis.opmap["RAISE_VARARGS"]])
 
 ErrorObserver: TypeAlias = Callable[[str, BaseException], None]
 """Function that receives the name of an operation and the exception that it raised.
@@ -33,11 +35,31 @@ def error_text(error: BaseException) -> str:
         return f"{kind}: maximum recursion depth exceeded"  # the original text varies
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - a __str__ that raises is a part of the response
-        return kind
+    except BaseException as raised:
+        if is_interrupt(raised):
+            raise
+        return kind  # a __str__ that raises is a part of the response
     message = _MEMORY_ADDRESS.sub("", message)
     message = message.encode(errors="backslashreplace").decode()
     return (f"{kind}{_SEPARATOR}{message}" if message else kind)[:ERROR_LENGTH_MAX]
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """True for Ctrl-C at the terminal, which is no error of the operation."""
+    return isinstance(error, KeyboardInterrupt) and not _is_raised_explicitly(error)
+
+
+def _is_raised_explicitly(error: BaseException) -> bool:
+    """True if a `raise` statement raised the error.
+
+    Ctrl-C interrupts between two instructions and is never attributed to a `raise`.
+    """
+    traceback = error.__traceback__
+    assert traceback is not None, "a caught exception has a traceback"
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    index = traceback.tb_lasti
+    return traceback.tb_frame.f_code.co_code[index : index + 1] == _RAISE
 
 
 class ErrorParts(NamedTuple):
@@ -72,7 +94,12 @@ class ErrorTraces:
         place = operation, *raising_line(error.__traceback__)
         if place not in self._reported and len(self._reported) < self._traces_max:
             self._reported.add(place)
-            self._report(operation, error_text(error), trace_text(error))
+            text = error_text(error)
+            try:
+                trace = trace_text(error)
+            except Exception:  # noqa: BLE001 - attributes that no built-in exception has
+                trace = text
+            self._report(operation, text, trace)
 
 
 def raising_line(trace: TracebackType | None) -> tuple[str, int]:

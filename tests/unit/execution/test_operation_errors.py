@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 
 from creekdb.execution.datatype import DataType
@@ -18,12 +20,28 @@ class ErrorWithoutText(Exception):
         raise RuntimeError
 
 
+class ErrorThatExits(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+class ErrorThatReads(Exception):
+    """Error whose text takes more steps than the transaction permits."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self.tx = tx
+
+    def __str__(self) -> str:
+        return "".join(self.tx.get("text", "") for _ in range(1000))
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [
         (KeyError("a"), "KeyError: 'a'"),
         (ValueError(), "ValueError"),
         (ErrorWithoutText(), "ErrorWithoutText"),
+        (ErrorThatExits(), "ErrorThatExits"),
         (ValueError("bad \ud800"), "ValueError: bad \\ud800"),
         (TypeError("<f at 0x7fA0>, <g at 0x01>"), "TypeError: <f>, <g>"),
     ],
@@ -128,3 +146,39 @@ def test_an_observer_does_not_change_the_response() -> None:
     finally:
         FAULTY.error_observer = None
     assert observed == plain
+
+
+def test_an_error_without_a_text_or_a_trace_is_the_response() -> None:
+    odd = DataType("odd", steps=100)
+    reports: list[tuple[str, str, str]] = []
+    odd.error_observer = ErrorTraces(lambda *report: reports.append(report))
+
+    @odd.operation
+    def read(tx: Transaction) -> None:
+        raise ErrorThatReads(tx)
+
+    @odd.operation
+    def parse(tx: Transaction) -> None:
+        raise SyntaxError("bad", ("file", 1, "no number", "text"))  # type: ignore[arg-type]
+
+    for name, text in (
+        ("read", "OperationStopped: operation 'read' took more than 100 steps"),
+        ("parse", "SyntaxError: bad (file, line 1)"),
+    ):
+        outcome = odd.run(request(odd.call(name)), odd.sequential()).outcome
+        assert outcome.error == text
+    assert reports[-1] == ("parse", "SyntaxError: bad (file, line 1)", reports[-1][1])
+
+
+def test_ctrl_c_interrupts_the_text_of_an_error() -> None:
+    class Interrupted(Exception):
+        def __str__(self) -> str:
+            signal.raise_signal(signal.SIGINT)
+            return ""
+
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            error_text(Interrupted())
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -24,6 +24,7 @@ from creekdb.execution.keys import (
     check_key,
     prefix_range,
 )
+from creekdb.execution.serializable import describe_unserializable
 from creekdb.protocol.values import Key
 
 TEXT_LENGTH_MAX: Final = 400
@@ -151,7 +152,10 @@ def _checked_prefixes(operation: str, parameter: str, prefixes: Any) -> tuple[Ke
 
 
 def _reject(operation: str, parameter: str, prefixes: Any, cause: str) -> None:
+    # Only serialisable values have the same text in every process; a set is an example of others.
+    is_shown = describe_unserializable(prefixes) is None
+    returned = shorten(repr(prefixes)) if is_shown else f"a {type(prefixes).__name__}"
     raise BadValue(
-        f"'{parameter}' of operation '{operation}' returned {shorten(repr(prefixes))}, which is no "
+        f"'{parameter}' of operation '{operation}' returned {returned}, which is no "
         f"list of key prefixes: {cause}; return a list of str, int or tuple"
     )

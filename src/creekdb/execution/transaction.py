@@ -287,6 +287,7 @@ class Transaction:
         """
         self.step()
         if type(amount) is not int:
+            check_key(key)  # an invalid key may have another text in every process
             raise BadValue(f"can only add an int to {key!r}, not a {type(amount).__name__}")
         if not self._readonly and abs(amount) < BLIND_ADD_MAX and self._can_add_blindly(key):
             self._blind_adds[key] = self._blind_adds.get(key, 0) + amount
@@ -351,7 +352,8 @@ class Transaction:
         """
         self.step()
         if limit is not None and (type(limit) is not int or limit < 0):
-            raise BadValue(f"the limit of a scan is an int from 0, not {limit!r}")
+            given = limit if type(limit) is int else f"a {type(limit).__name__}"
+            raise BadValue(f"the limit of a scan is an int from 0, not {given}")
         begun = self._begin_scan(prefix, start, stop)
         if begun is None:
             return iter(())

@@ -1,4 +1,7 @@
+import re
 import signal
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -182,3 +185,23 @@ def test_ctrl_c_interrupts_the_text_of_an_error() -> None:
             error_text(Interrupted())
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.parametrize(
+    ("touches", "function", "message"),
+    [
+        (None, lambda tx: tx.add(frozenset("abc"), "x"), "a key is a str, .* with a frozenset"),
+        (None, lambda tx: tx.scan(limit={"a", "b"}), "an int from 0, not a set"),
+        (None, lambda tx: tx.scan(limit=-1), "an int from 0, not -1"),
+        (lambda: {"a", "b"}, lambda tx: None, "returned a set, which is no list .* it is a set"),
+        (lambda: [{"a", "b"}], lambda tx: None, "returned a list, .*: a key is .* with a set"),
+    ],
+)
+def test_errors_of_the_transaction_do_not_show_the_order_of_a_set(
+    touches: Callable[[], Any] | None, function: Callable[[Transaction], Any], message: str
+) -> None:
+    odd = DataType("odd")
+    odd.operation(name="odd", touches=touches)(function)
+    outcome = odd.run(request(odd.call("odd")), odd.sequential()).outcome
+    assert outcome.error is not None
+    assert re.search(message, outcome.error)

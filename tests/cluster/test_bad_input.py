@@ -156,6 +156,14 @@ async def test_a_client_without_a_hello_is_rejected(tmp_path: Path) -> None:
             ),
             "members",
         ),
+        (
+            messages.encode_frame(
+                messages.PeerHello(
+                    messages.WIRE_VERSION, "creek", 2, (0, 1), "kv", peer_address="a..b:7202"
+                )
+            ),
+            "members",
+        ),
         (messages.encode_frame(messages.ClientHello(messages.WIRE_VERSION, "me")), MALFORMED),
         (b"GET / HTTP/1.1\r\n\r\n", RejectReason.UNEXPECTED_HTTP),
         (messages.frame_payload(b"\xc1"), MALFORMED),
@@ -177,6 +185,7 @@ async def test_an_invalid_peer_hello_is_rejected(hello: bytes, reason: str, tmp_
         assert server.rejections[reason] == before + 1
         assert server.status()["committed"] == 0
         assert server.peers.connected_members() == [1]
+        assert server.failure is None
 
 
 @pytest.mark.parametrize(

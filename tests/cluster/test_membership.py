@@ -212,6 +212,7 @@ def test_invalid_membership_changes_are_rejected_with_the_reason() -> None:
     assert "requires the address" in rejection(ADD_MEMBER)
     assert "write HOST:PORT" in rejection(ADD_MEMBER, "nowhere")
     assert "replica 1 has the address b:1" in rejection(ADD_MEMBER, "b:1")
+    assert "'d..e' is not the name of a host" in rejection(ADD_MEMBER, "d..e:1")
     assert "peers cannot connect to d:0" in rejection(ADD_MEMBER, "d:0")
     assert "peers cannot connect to 0.0.0.0:7203" in rejection(ADD_MEMBER, "0.0.0.0:7203")
     assert "requires the number" in rejection(REMOVE_MEMBER, "two")

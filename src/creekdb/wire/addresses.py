@@ -18,6 +18,8 @@ def parse_address(text: str) -> tuple[str, int]:
         raise BadValue(f"'{text}' is not an address: a port is at most {PORT_MAX}")
     if ":" in host and _parse_ip(host) is None:
         raise BadValue(f"'{text}' is not an address: write [HOST]:PORT")
+    if not _can_be_looked_up(host):
+        raise BadValue(f"'{text}' is not an address: '{host}' is not the name of a host")
     return host or "127.0.0.1", int(port)
 
 
@@ -29,6 +31,16 @@ def format_address(host: str, port: int) -> str:
 def is_loopback(host: str) -> bool:
     ip = _parse_ip(host)
     return host == "localhost" or (ip is not None and ip.is_loopback)
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Return True if the system can look up a host. For other texts, a lookup raises `ValueError`
+    instead of `OSError`."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return "\0" not in host
 
 
 def _parse_ip(host: str) -> IPv4Address | IPv6Address | None:

@@ -16,7 +16,7 @@ import msgspec
 
 from creekdb.driver.checkpoint_writer import REGISTERS_PER_TURN_MAX
 from creekdb.driver.snapshot_parts import SnapshotAssembler, snapshot_payloads
-from creekdb.errors import FrameTooLong, MalformedMessage
+from creekdb.errors import BadValue, FrameTooLong, MalformedMessage
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot, EncodedSnapshot, RegisterLoader
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.membership.rollback_detection import StateEvidence
@@ -451,6 +451,11 @@ class PeerNetwork:
                 f"the peer is replica {hello.replica} of {hello.members}, not one of {ours.members}"
             )
             return PeerRejection(ServerCounter.MEMBERS, message)
+        if hello.peer_address:
+            try:
+                parse_address(hello.peer_address)
+            except BadValue as error:
+                return PeerRejection(ServerCounter.MEMBERS, f"cannot dial the peer: {error}")
         return None
 
     def check_certificate(

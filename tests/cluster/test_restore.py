@@ -290,6 +290,26 @@ def test_a_failed_restore_creates_no_data_directory(backup: Path, tmp_path: Path
     assert not any((tmp_path / "new").iterdir())
 
 
+class DiskInUse(FileOps):
+    """Disk on which a replica starts from one of the new data directories during the restore."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def fdatasync(self, file: int) -> None:
+        self._file.parent.mkdir(exist_ok=True)
+        self._file.touch()
+        super().fdatasync(file)
+
+
+def test_a_data_directory_that_comes_into_use_is_not_removed(backup: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    used = tmp_path / "new" / "1" / "000000000001.journal"
+    with pytest.raises(StorageFault, match=r"cannot restore .*: Directory not empty"):
+        restore_all(backup, tmp_path / "new", 3, file_ops=DiskInUse(used))
+    assert list((tmp_path / "new").rglob("*")) == [used.parent, used]
+
+
 def test_restore_uses_the_data_directory_of_the_configuration(
     backup: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

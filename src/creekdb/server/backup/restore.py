@@ -13,7 +13,7 @@ replica has run from it, does no harm.
 
 import shutil
 from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -51,15 +51,17 @@ def restore(
     record = CheckpointRecord(
         as_initial_state(read_checkpoint(path, header), members), NO_BALLOT, (), (), ()
     )
+    inodes: dict[Path, int] = {}
     try:
         with ExitStack() as writes:
             for replica, data_dir in data_dirs.items():
                 owner = DataDirOwner(cluster=cluster, replica=replica, datatype=datatype)
                 partial = writes.enter_context(atomic_write(data_dir, durable=True))
                 _write_data_dir(partial, record, owner, file_ops)
+                inodes[data_dir] = partial.stat().st_ino
     except BaseException as error:
-        for data_dir in data_dirs.values():
-            shutil.rmtree(data_dir, ignore_errors=True)
+        for data_dir, inode in inodes.items():
+            _remove_created(data_dir, inode)
         if isinstance(error, OSError):
             raise StorageFault(f"cannot restore {path}: {error.strerror or error}") from error
         raise
@@ -95,6 +97,14 @@ def _reject_foreign(path: Path, header: BackupHeader, cluster: str, datatype: st
 def _reject_nonempty(data_dir: Path) -> None:
     if data_dir.exists() and not (data_dir.is_dir() and not any(data_dir.iterdir())):
         raise UsageError(f"{data_dir} is not empty; use an empty or new data directory")
+
+
+def _remove_created(data_dir: Path, inode: int) -> None:
+    """Remove a data directory if it is the one that the restore created. In the meantime, a replica
+    may have started from an empty directory of the same name."""
+    with suppress(OSError):
+        if data_dir.stat().st_ino == inode:
+            shutil.rmtree(data_dir, ignore_errors=True)
 
 
 def _write_data_dir(

@@ -155,6 +155,24 @@ async def test_a_removed_replica_hands_over_to_members_added_later(tmp_path: Pat
             assert await processes.exit_code(2) == 0
 
 
+async def test_the_evidence_about_a_removed_replica_is_dropped_after_all_know_of_it(
+    tmp_path: Path,
+) -> None:
+    async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
+
+        def sighted(replica: int) -> set[int]:
+            evidence = cluster.servers[replica].rollback_guard.evidence()
+            assert evidence is not None
+            return {each.replica for each in evidence.sightings}
+
+        assert [sighted(each) for each in (0, 1)] == [{1, 2}, {0, 2}]
+        await cluster.stop(2)
+        await db.strong(REMOVE_MEMBER, 2)
+        async with asyncio.timeout(TIMEOUT_S):
+            while (sighted(0), sighted(1)) != ({1}, {0}):
+                await asyncio.sleep(0.01)
+
+
 async def test_a_removed_replica_is_dialled_while_it_is_connected(tmp_path: Path) -> None:
     limits = ServerLimits(peers=PeerLimits(redial_pause_s_max=0.05))
     async with running_cluster(tmp_path, limits=limits) as cluster, cluster.client(0) as db:

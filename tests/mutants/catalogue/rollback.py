@@ -167,8 +167,16 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a replica does not adopt a sighting of itself",
         DETECTION_TESTS,
         DETECTION,
+        "            if each.replica != self._replica and each.replica not in removed:\n",
+        "            if each.replica not in removed:\n",
+    ),
+    tested(
+        "rollback_adopts_sightings_of_removed_replicas",
+        "a replica does not adopt a sighting of a removed replica",
+        DETECTION_TESTS,
+        DETECTION,
+        "            if each.replica != self._replica and each.replica not in removed:\n",
         "            if each.replica != self._replica:\n",
-        "            if True:\n",
     ),
     # --- guard ------------------------------------------------------------------------------------
     tested(

@@ -27,6 +27,10 @@ Rule 4: A replica that was rolled back may act before it meets a replica with th
 other replicas may hold different decisions of one instance, or different requests with the same
 identifiers. They reject each other. Neither has lost data, so neither stops.
 
+Rule 5: A replica drops its sighting of a removed replica once every member has delivered the
+removal. From then on no member counts a vote of the removed replica, and its number is never used
+again. A hello has limited space, and a cluster may replace any number of replicas over time.
+
 Everything in a sighting was reported by the replica itself, after its own disk held it. A request
 that a third replica forwards is no evidence, because it may belong to a later start.
 """
@@ -164,6 +168,9 @@ class StateView(Protocol):
     def last_decisions(self, limit: int) -> tuple[int, tuple[Batch, ...]]:
         """Return the last decisions, at most `limit`, and the instance of the first."""
 
+    def removed_replicas(self) -> tuple[int, ...]:
+        """Return the removed replicas. Empty until all members have delivered the last change."""
+
 
 class SharedIds(NamedTuple):
     """Identifiers that a replica has used twice: its event numbers from `first` to `last`."""
@@ -259,6 +266,8 @@ class RollbackDetector:
 
     def sightings(self) -> tuple[Sighting, ...]:
         """Return the sightings, with the states that the other replicas have reported by now."""
+        for replica in self._view.removed_replicas():
+            self._sightings.pop(replica, None)
         for replica, sighting in self._sightings.items():
             if sighting.state is not None:
                 state = sighting.state.join(self._view.reported_state(replica))
@@ -290,10 +299,10 @@ class RollbackDetector:
 
     def record(self, peer: int, theirs: StateEvidence) -> bool:
         """Record a peer whose evidence is consistent. Return True if a sighting is new."""
-        before = self.sightings()
+        before, removed = self.sightings(), self._view.removed_replicas()
         self._sightings[peer] = self._sight(peer, theirs.history)
         for each in theirs.sightings:
-            if each.replica != self._replica:
+            if each.replica != self._replica and each.replica not in removed:
                 known = self._sightings.get(each.replica)
                 self._sightings[each.replica] = (
                     each if known is None else merge_sightings(known, each)

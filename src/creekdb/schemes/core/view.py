@@ -92,6 +92,13 @@ class ReplicaView:
         """Return the last decisions, at most `limit`, and the instance of the first."""
         return self._stack.cab.learner.last_decisions(limit)
 
+    def removed_replicas(self) -> tuple[int, ...]:
+        """Return the removed replicas. Empty until all members have delivered the last change."""
+        settings, learner = self._stack.settings, self._stack.cab.learner
+        peers, changed_below = settings.peers(self.index), learner.reconfigured_below
+        is_delivered = all(learner.progress_of(peer) >= changed_below for peer in peers)
+        return settings.former if is_delivered else ()
+
     # --- order --------------------------------------------------------------------------------
 
     def has_request(self, id: Dot) -> bool:

@@ -54,6 +54,7 @@ class StubView:
         self.reported: dict[int, ReportedState] = {}
         self.first_decision = 0
         self.decisions: tuple[Batch, ...] = ()
+        self.removed: tuple[int, ...] = ()
 
     def own_state(self) -> ReportedState:
         return ReportedState(0, 0)
@@ -63,6 +64,9 @@ class StubView:
 
     def last_decisions(self, limit: int) -> tuple[int, tuple[Batch, ...]]:
         return self.first_decision, self.decisions[-limit:]
+
+    def removed_replicas(self) -> tuple[int, ...]:
+        return self.removed
 
 
 def detector(
@@ -304,6 +308,19 @@ def test_the_evidence_about_nine_replicas_fits_beside_the_operations_in_a_hello(
     evidence = StateEvidence(long, sightings, 2**40, (2**32 - 1,) * DECISIONS_SHOWN_MAX)
 
     assert len(msgspec.msgpack.encode(evidence)) < HELLO_FRAME_BYTES_MAX // 2
+
+
+def test_sightings_of_removed_replicas_are_dropped_and_not_adopted_again() -> None:
+    view = StubView()
+    guard = detector(sighting(COPY, replica=2), sighting(COPY, replica=3), view=view)
+    assert [each.replica for each in guard.evidence().sightings] == [2, 3]
+
+    view.removed = (2, 4)
+    assert [each.replica for each in guard.evidence().sightings] == [3]
+    theirs = StateEvidence(COPY, (sighting(CONTINUED, replica=2), sighting(COPY, replica=4)))
+    guard.record(3, theirs)
+    assert not guard.record(3, theirs), "no sighting is new"
+    assert [each.replica for each in guard.sightings()] == [3]
 
 
 def test_a_history_without_starts_is_malformed() -> None:

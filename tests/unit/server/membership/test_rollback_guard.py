@@ -42,6 +42,9 @@ class StubView:
     def last_decisions(self, limit: int) -> tuple[int, tuple[Batch, ...]]:
         return 0, self.decisions
 
+    def removed_replicas(self) -> tuple[int, ...]:
+        return ()
+
 
 class GuardFixture:
     """Guard of replica 0 in a directory, and its outputs."""

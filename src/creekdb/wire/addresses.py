@@ -34,13 +34,13 @@ def is_loopback(host: str) -> bool:
 
 
 def _can_be_looked_up(host: str) -> bool:
-    """Return True if the system can look up a host. For other texts, a lookup raises `ValueError`
-    instead of `OSError`."""
+    """Return True if the system can look up a host. For other texts, a lookup or the start of TLS
+    raises `ValueError` instead of `OSError`."""
     try:
-        host.encode("idna")
+        encoded = host.encode("idna")
     except UnicodeError:
         return False
-    return "\0" not in host
+    return not encoded.startswith(b".") and b"\0" not in encoded
 
 
 def _parse_ip(host: str) -> IPv4Address | IPv6Address | None:

@@ -47,7 +47,7 @@ def test_the_error_for_a_large_port_names_the_greatest(port: str) -> None:
         parse_address(f"here:{port}")
 
 
-@pytest.mark.parametrize("host", ["a..b", ".b", "x" * 64, "a\0b", "[::1%a..b]"])
+@pytest.mark.parametrize("host", ["a..b", ".b", "x" * 64, "a\0b", "[::1%a..b]", "\u2024b"])
 def test_a_host_that_no_system_can_look_up_is_rejected(host: str) -> None:
     with pytest.raises(BadValue, match=r"is not the name of a host$"):
         parse_address(f"{host}:7100")

@@ -2,23 +2,23 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import creekdb
-from creekdb import BadValue, NotDone, OperationFailed, UsageError
+from creekdb import BadValue, NotDone, OperationFailed, Unknown, UsageError
 from creekdb.client import BlockingCall
-from tests.cluster.in_process_cluster import InProcessCluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
     """Cluster that runs in another thread."""
-    running, loop = InProcessCluster(tmp_path), asyncio.new_event_loop()
+    running, loop = InProcessCluster(tmp_path, keep_changes="1h"), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     asyncio.run_coroutine_threadsafe(running.start(), loop).result()
@@ -139,3 +139,49 @@ def test_a_failed_connection_leaves_no_thread(cluster: InProcessCluster) -> None
     with pytest.raises(NotDone, match="no replica can be reached"):
         creekdb.connect("127.0.0.1:1", patience=0.1).__enter__()
     assert threading.active_count() == before
+
+
+def run_in_thread(function: Callable[[], object]) -> "Future[object]":
+    """Run the function in a thread that does not keep a failed test from ending."""
+    result: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - the test receives it
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return result
+
+
+def test_closing_ends_what_other_threads_wait_for(cluster: InProcessCluster) -> None:
+    """The wait for a change lasted for ever."""
+    with creekdb.connect(cluster.addresses()) as db:
+        stream = db.changes(start=1_000_000)
+        waiting = run_in_thread(lambda: next(stream))
+        opened = db.changes(start="earliest")
+        assert db.strong.put("lamp", 3) is None
+        assert next(opened).index
+    assert isinstance(waiting.exception(timeout=TIMEOUT_S), NotDone | Unknown)
+    with pytest.raises(NotDone, match="not connected"):
+        next(opened)
+
+
+def test_threads_may_close_at_the_same_time(cluster: InProcessCluster) -> None:
+    for _ in range(5):
+        db = creekdb.connect(cluster.addresses()).open()
+        closed = [run_in_thread(db.close) for _ in range(8)]
+        assert [each.result(timeout=TIMEOUT_S) for each in closed] == [None] * 8
+
+
+def test_a_callback_of_the_connection_may_not_wait_for_it(cluster: InProcessCluster) -> None:
+    """The callback runs on the background thread, and waited for itself for ever."""
+    with creekdb.connect(cluster.addresses()) as db:
+        rows = [("a", 1), ("b", 2)]
+        loading = run_in_thread(
+            lambda: db.load("put", rows, on_loaded=lambda count: db.weak.put("loaded", count))
+        )
+        with pytest.raises(UsageError, match="on the thread of the connection"):
+            loading.result(timeout=TIMEOUT_S)
+        assert db.weak.get("loaded") is None

@@ -216,6 +216,22 @@ async def call_two_stubs(
         return outcome, first, second
 
 
+async def test_a_cancelled_close_fails_the_open_calls_and_disconnects() -> None:
+    """A caller waited until the timeout of its call, or for ever without one."""
+    async with StubReplica(ignore) as stub:
+        db = await connect(stub.address, timeout=None)
+        call = db.weak.put("a", 1)
+        closing = asyncio.create_task(db.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        async with asyncio.timeout(TIMEOUT_S):
+            with pytest.raises(Unknown, match="closed before a response"):
+                await call
+            await asyncio.gather(*stub._serving)  # ends with the connection
+        with suppress(asyncio.CancelledError):
+            await closing
+
+
 async def test_a_retry_has_the_number_of_the_call() -> None:
     outcome, first, second = await call_two_stubs(close_connection, respond)
     assert outcome == "done"

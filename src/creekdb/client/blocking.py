@@ -7,12 +7,13 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from creekdb.client.calls import Call, FinalOutcome
 from creekdb.client.changes import BlockingChangeStream, ChangePosition
-from creekdb.client.errors import OperationFailed, not_connected_error
+from creekdb.client.errors import OperationFailed, Unknown, not_connected_error
 from creekdb.client.operations import OperationDirectory
 from creekdb.client.proxies import (
     AnyOperation,
@@ -25,6 +26,7 @@ from creekdb.client.proxies import (
     TypedOperation,
 )
 from creekdb.client.snapshots import SNAPSHOT_LEASE_S, BlockingSnapshot, SnapshotTicket
+from creekdb.errors import CreekError, UsageError
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.event_loop import new_loop
 from creekdb.wire.messages import CallResponse
@@ -48,6 +50,9 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
         super().__init__(partial(BlockingCallProxy, self))
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="creek", daemon=True)
+        # A finalizer that the garbage collector runs may make a call while its thread has the lock.
+        self._lock = threading.RLock()
+        self._is_closing = False
 
     def __repr__(self) -> str:
         return repr(self._database)
@@ -59,14 +64,17 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
         try:
             self.run_coroutine(self._database.__aenter__())
         except BaseException:
-            self._stop_loop()
+            self._stop_loop(self._end_tasks())
             raise
 
     def close(self) -> None:
-        """Disconnect and stop the background thread. Has no effect if it is stopped."""
+        """Disconnect and stop the background thread. Has no effect if it is stopped.
+
+        What other threads wait for fails.
+        """
+        self._reject_own_thread()
         if self._thread.is_alive():
-            self.run_coroutine(self._database.close())
-            self._stop_loop()
+            self._stop_loop(self._disconnect())
 
     def session(self) -> "Session[BlockingCallProxy]":
         """Return a new session. A session sees its own calls, and need not see those of others."""
@@ -164,12 +172,21 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
 
         If the coroutine raises an error of a call, the `call` of the error is a `BlockingCall`.
         """
-        if not self._thread.is_alive():
+        try:
+            self._reject_own_thread()
+            if not self._thread.is_alive():
+                raise not_connected_error()
+            with self._lock:  # a stopped loop would never run the work
+                if self._is_closing:
+                    raise not_connected_error()
+                future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except CreekError:
             work.close()
-            raise not_connected_error()
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            raise
         try:
             return future.result()
+        except CancelledError:
+            raise Unknown("the connection was closed before a response arrived") from None
         except OperationFailed as error:
             if isinstance(error.call, Call):
                 error.call = BlockingCall(self, error.call)
@@ -178,11 +195,43 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
             future.cancel()
             raise
 
-    def _stop_loop(self) -> None:
+    def _stop_loop(self, last_work: Coroutine[Any, Any, None]) -> None:
+        """Stop the background thread after `last_work`, unless another thread does so."""
+        with self._lock:
+            is_first, self._is_closing = not self._is_closing, True
+        if not is_first:
+            last_work.close()
+            self._thread.join()
+            return
         atexit.unregister(self.close)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        future = asyncio.run_coroutine_threadsafe(last_work, self._loop)
+        try:
+            future.result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _disconnect(self) -> None:
+        try:
+            await self._database.close()
+        finally:
+            await self._end_tasks()
+
+    async def _end_tasks(self) -> None:
+        """Cancel what other threads still wait for."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _reject_own_thread(self) -> None:
+        """Raise `UsageError` on the background thread, which would wait for itself for ever."""
+        if threading.current_thread() is self._thread:
+            raise UsageError(
+                "cannot wait for a response on the thread of the connection, which receives it and "
+                "runs 'on_loaded'; use another thread"
+            )
 
 
 class BlockingCallProxy(CallProxy[Any]):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 import msgspec
 
-from creekdb.client.errors import NotDone
+from creekdb.client.errors import NotDone, not_connected_error
 from creekdb.client.replica_connection import ReplicaConnection, ReplicaDiscovery
 from creekdb.errors import (
     BadValue,
@@ -123,6 +123,8 @@ class ChangeStream(AsyncIterator[Change]):
         self._poll_s = poll_s
         self._response_timeout_s = response_timeout_s
         self._connection: ReplicaConnection | None = None
+        self._is_ended = False
+        """True if the database was closed."""
         self._received: asyncio.Queue[messages.ServerMessage | None] = asyncio.Queue()
         self._number = 0
         self._changes: list[Change] = []
@@ -187,6 +189,12 @@ class ChangeStream(AsyncIterator[Change]):
         self._pieces.clear()
         self._stop_index = self._lagging_since = None
 
+    def end(self) -> None:
+        """Close the connection of a database that is closed. The stream cannot be continued."""
+        self._is_ended = True
+        if self._connection is not None:
+            self._connection.close()
+
     async def aclose(self) -> None:
         """Close the connection. The stream can be continued."""
         if self._connection is not None:
@@ -203,8 +211,11 @@ class ChangeStream(AsyncIterator[Change]):
 
     async def _receive_part(self) -> None:
         """Request one part and take its changes, or prepare for another replica."""
-        if self._connection is None:
+        if self._connection is None and not self._is_ended:
             await self._connect()
+        if self._is_ended:
+            await self.aclose()
+            raise not_connected_error()
         connection = self._connection
         assert connection is not None
         self._number += 1

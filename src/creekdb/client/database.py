@@ -5,7 +5,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, overload
 from weakref import WeakSet
@@ -142,17 +142,22 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Disconnect. All but the wait for the sockets happens before a cancellation can arrive."""
         self._is_open = False
-        for stream in tuple(self._streams):
-            await stream.aclose()
-        if self._connection_task is not None:
-            self._connection_task.cancel()
-            await asyncio.gather(self._connection_task, return_exceptions=True)
-        if self._router.connection is not None:
-            await self._router.connection.aclose()
         self._router.fail_all(
             RejectReason.CLOSED, "the connection was closed before a response arrived"
         )
+        streams = tuple(self._streams)
+        for stream in streams:
+            stream.end()
+        pending: list[Awaitable[None]] = [stream.aclose() for stream in streams]
+        if (connection := self._router.connection) is not None:
+            connection.close()
+            pending.append(connection.aclose())
+        if self._connection_task is not None:
+            self._connection_task.cancel()
+            pending.append(self._connection_task)
+        await asyncio.gather(*pending, return_exceptions=True)
 
     def __enter__(self) -> BlockingDatabase:
         """Connect without asyncio."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 import msgspec
 
 from creekdb.client.arrow import ArrowWriter, RecordBatch
-from creekdb.client.errors import NotDone
+from creekdb.client.errors import NotDone, Unknown
 from creekdb.client.replica_connection import ReplicaConnection, ReplicaDiscovery
 from creekdb.errors import DECODE_ERRORS, BadValue, UnknownTable, UsageError
 from creekdb.protocol.values import Key, freeze
@@ -371,5 +371,6 @@ class BlockingSnapshot:
             while (page := run(next_page())) is not None:
                 yield page
         finally:
-            with suppress(NotDone):  # the connection was closed first
+            # The connection was closed first, or the garbage collector runs on its thread.
+            with suppress(NotDone, Unknown, UsageError):
                 run(pages.aclose())

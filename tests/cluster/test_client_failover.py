@@ -200,6 +200,12 @@ def respond(stub: StubReplica, message: messages.ClientMessage) -> None:
     stub.send(messages.CallResponse(message.number, "tentative", "done"))
 
 
+def issue_and_respond(stub: StubReplica, message: messages.ClientMessage) -> None:
+    assert isinstance(message, messages.CallRequest)
+    stub.send(messages.CallIssued(message.number, Dot(0, 7)))
+    respond(stub, message)
+
+
 async def call_two_stubs(
     first_behaviour: Any, second_behaviour: Any
 ) -> tuple[Any, StubReplica, StubReplica]:
@@ -230,6 +236,17 @@ async def test_a_cancelled_close_fails_the_open_calls_and_disconnects() -> None:
             await asyncio.gather(*stub._serving)  # ends with the connection
         with suppress(asyncio.CancelledError):
             await closing
+
+
+async def test_a_timeout_of_ages_survives_a_failover() -> None:
+    """In milliseconds, it exceeded the integers of a message, and no call ended any more."""
+    async with StubReplica(issue_and_respond, 0) as first, StubReplica(respond, 1) as second:
+        async with connect((first.address, second.address), timeout=1e18) as db:
+            assert await db.weak.put("a", 1) == "done"
+            first.close_connection()
+            async with asyncio.timeout(TIMEOUT_S):
+                assert await db.weak.put("a", 2) == "done"
+        assert second.calls[0].after == (Dot(0, 7),)
 
 
 async def test_a_retry_has_the_number_of_the_call() -> None:

@@ -25,6 +25,11 @@ async def test_invalid_arguments_are_rejected(tmp_path: Path) -> None:
             db.weak.within("2")  # type: ignore[arg-type]
         with pytest.raises(BadValue, match="'after' takes calls"):
             await db.weak.after(5).put("a", 1)  # type: ignore[arg-type]
+        too_deep: Any = 1
+        for _ in range(300):
+            too_deep = [too_deep]
+        with pytest.raises(NotDone, match="levels of nesting"):
+            await db.weak.put("a", too_deep)
         assert await db.strong.get("a") is None
 
 

@@ -7,9 +7,12 @@ from typing import Any, Final
 
 from creekdb.client.operations import OperationDirectory
 from creekdb.errors import BadValue
+from creekdb.execution.serializable import INT_MAX, INT_MIN
 from creekdb.protocol.ids.version_vector import Dot
 
-_DOT_PATTERN: Final = re.compile(r"(\d+)\.(\d+)")
+SECONDS_MAX: Final = 1e9
+"""Largest timeout, in seconds: about 31 years. A longer one has the same effect."""
+_DOT_PATTERN: Final = re.compile(r"(\d{1,18})\.(\d{1,18})")
 
 
 def address_list(addresses: Any) -> list[str]:
@@ -24,12 +27,12 @@ def address_list(addresses: Any) -> list[str]:
 
 
 def checked_seconds(name: str, value: Any) -> float:
-    """Return the value of the timeout `name`, which must be positive and finite."""
+    """Return the timeout `name`, which must be positive and finite, up to `SECONDS_MAX`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadValue(f"{name} must be a number of seconds, not {value!r}")
     if not 0 < value < math.inf:
         raise BadValue(f"{name} must be a number of seconds above 0, not {value:g}")
-    return value
+    return min(value, SECONDS_MAX)
 
 
 def checked_operation_name(operation: Any, operations: OperationDirectory) -> str:
@@ -65,9 +68,7 @@ def call_id(call: Any) -> Dot:
 def call_id_or_none(call: Any) -> Dot | None:
     """Return the id of a call, or None if no replica has issued the call yet."""
     match call:
-        case Dot():
-            return call
-        case [int(replica), int(event)]:
+        case [int(replica), int(event)] if _is_int64(replica) and _is_int64(event):
             return Dot(replica, event)
         case str() if (parts := _DOT_PATTERN.fullmatch(call)) is not None:
             return Dot(int(parts[1]), int(parts[2]))
@@ -78,6 +79,10 @@ def call_id_or_none(call: Any) -> Dot | None:
         f"'after' takes calls or their ids, not {type(call).__name__} {call!r}; "
         f"{call_by_name_hint('after')}"
     )
+
+
+def _is_int64(value: int) -> bool:
+    return type(value) is int and INT_MIN <= value <= INT_MAX
 
 
 def call_by_name_hint(name: str) -> str:

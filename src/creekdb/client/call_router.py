@@ -99,6 +99,8 @@ rejection to arrive."""
 RESERVED_SLOTS_MAX: Final = CALLS_PER_CLIENT_MAX - IN_FLIGHT_MAX
 """Upper bound for reserved slots under one client id. Beyond it, the router waits until no call is
 in flight; later calls use another client id."""
+UNENCODABLE: Final = (OverflowError, TypeError, ValueError)
+"""Errors of encoding a value that no message can hold."""
 SESSIONS_MAX: Final = 16_384
 """Number of sessions with a separate causal context. Twice as many are kept between two merges."""
 
@@ -181,16 +183,24 @@ class CallRouter:
             queue.popleft()
             if call.is_complete:
                 continue
-            frame = messages.encode_frame(self._with_dependencies(call))
+            try:
+                frame = messages.encode_frame(self._with_dependencies(call))
+            except UNENCODABLE as error:  # an argument of an internal operation
+                self._fail_unsent(call, RejectReason.BAD_ARGUMENTS, f"cannot be sent: {error}")
+                continue
             if len(frame) > messages.CLIENT_FRAME_BYTES_MAX:
-                del self._open_calls[number]
                 size = f"{len(frame)} bytes; the limit is {messages.CLIENT_FRAME_BYTES_MAX} bytes"
-                text = f"{call.message.operation}: call is too large: {size}"
-                call.fail(NotDone(RejectReason.TOO_LARGE, text))
+                self._fail_unsent(call, RejectReason.TOO_LARGE, f"call is too large: {size}")
                 continue
             call.attempts += 1
             in_flight[number] = call
             connection.write(frame)
+
+    def _fail_unsent(self, call: Call[Any], reason: RejectReason, problem: str) -> None:
+        """Fail a call that cannot be sent. A retry may exceed a limit by its dependencies."""
+        del self._open_calls[call.message.number]
+        text = f"{call.message.operation}: {problem}"
+        call.fail(Unknown(text) if call.attempts else NotDone(reason, text))
 
     def _with_dependencies(self, call: Call[Any]) -> messages.CallRequest:
         """Return the request with the session's dependencies on other replicas.

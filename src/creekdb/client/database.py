@@ -295,7 +295,7 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         message = messages.CallRequest(
             self._router.next_number(),
             name,
-            arguments,
+            arguments if failure is None else (),  # invalid ones may be nested too deeply
             strong,
             session,
             tuple([dot for call in after if (dot := call_id(call)).event > 0]) if after else (),

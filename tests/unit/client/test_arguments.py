@@ -1,12 +1,13 @@
 """Validation of arguments, with errors that name the accepted values."""
 
+import sys
 from typing import Any
 
 import pytest
 
 import creekdb
 from creekdb import BadValue
-from creekdb.client.arguments import address_list, call_id, checked_seconds
+from creekdb.client.arguments import SECONDS_MAX, address_list, call_id, checked_seconds
 from creekdb.protocol.ids.version_vector import Dot
 
 
@@ -15,7 +16,10 @@ def test_a_call_id_is_accepted_in_each_encoding(call: Any) -> None:
     assert call_id(call) == Dot(0, 17)
 
 
-@pytest.mark.parametrize("value", ["17", "a.b", 17, None, (1, 2, 3)])
+@pytest.mark.parametrize(
+    "value",
+    ["17", "a.b", 17, None, (1, 2, 3), (True, 2), (0, 2**64), (2**64, 1), f"0.{2**64}"],
+)
 def test_a_value_that_is_no_call_id_is_rejected(value: Any) -> None:
     with pytest.raises(BadValue, match="'after' takes calls or their ids, not"):
         call_id(value)
@@ -25,6 +29,13 @@ def test_a_value_that_is_no_call_id_is_rejected(value: Any) -> None:
 def test_a_timeout_must_be_a_positive_finite_number(value: Any) -> None:
     with pytest.raises(BadValue, match="timeout must be"):
         checked_seconds("timeout", value)
+
+
+@pytest.mark.parametrize("value", [1e300, 10**400, sys.maxsize])
+def test_a_timeout_beyond_a_lifetime_waits_as_long(value: float) -> None:
+    """In milliseconds, it exceeded the integers of a message."""
+    assert checked_seconds("timeout", value) == SECONDS_MAX
+    assert checked_seconds("timeout", 60) == 60
 
 
 def test_addresses_must_be_strings() -> None:

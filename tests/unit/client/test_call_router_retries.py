@@ -229,6 +229,43 @@ async def test_a_call_above_the_frame_limit_fails_and_the_next_one_is_sent() -> 
     assert [each.number for each in connection.requests] == [small.message.number]
 
 
+async def test_a_retry_above_the_frame_limit_has_an_unknown_outcome() -> None:
+    """Its dependencies make it larger than the first attempt, which a replica may have executed."""
+    fixture = RouterFixture()
+    fixture.connect(0)
+    fixture.respond(fixture.call(session=1), Dot(0, 5))
+    large = fixture.call(session=1, size=messages.CLIENT_FRAME_BYTES_MAX - 100)
+    overhead = len(messages.encode_frame(large.message)) - (messages.CLIENT_FRAME_BYTES_MAX - 100)
+    fixture.reject(large, RejectReason.BAD_ARGUMENTS)
+    size = messages.CLIENT_FRAME_BYTES_MAX - overhead
+    large, small = fixture.call(session=1, size=size), fixture.call()
+    assert large.attempts == 1
+
+    fixture.router.on_connection_lost()
+    connection = fixture.connect(1)
+    assert isinstance(await failure_of(large), Unknown)
+    assert [each.number for each in connection.requests] == [small.message.number]
+    fixture.respond(small, Dot(1, 1), ResponseKind.FINAL)
+    assert not fixture.router.has_open_calls()
+
+
+@pytest.mark.parametrize("value", [2**70, object(), "\ud800"])
+async def test_a_call_that_cannot_be_encoded_fails_and_the_next_one_is_sent(value: Any) -> None:
+    fixture = RouterFixture()
+    connection = fixture.connect(0)
+    number = fixture.router.next_number()
+    unsendable: Call[Any] = Call(messages.CallRequest(number, "creek:put", (value,)), 60.0)
+    fixture.router.submit(unsendable)
+    small = fixture.call()
+
+    failure = await failure_of(unsendable)
+    assert isinstance(failure, NotDone)
+    assert failure.reason == RejectReason.BAD_ARGUMENTS
+    assert [each.number for each in connection.requests] == [small.message.number]
+    fixture.respond(small, Dot(0, 1), ResponseKind.FINAL)
+    assert not fixture.router.has_open_calls()
+
+
 async def test_another_cluster_has_no_requests_of_the_contexts() -> None:
     fixture = RouterFixture()
     fixture.connect(0)

@@ -162,7 +162,10 @@ def _usage_message(error: click.UsageError) -> str:
     if name and name[1:].isdigit():
         return f"{error.message} Write '--' before a negative number."
     if not name or known is None:
-        return error.format_message()
+        message = error.format_message()
+        is_sql = error.ctx is not None and error.ctx.info_name == "sql"
+        is_extra = message.startswith("Got unexpected extra argument")
+        return f"{message}. Write '-c' before SQL." if is_sql and is_extra else message
     bare = {each.lstrip("-"): each for each in known}
     likely = get_close_matches(name.lstrip("-"), bare, n=1, cutoff=SUGGESTION_CUTOFF)
     return f"{error.message} Did you mean '{bare[likely[0]]}'?" if likely else error.message

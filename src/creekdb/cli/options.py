@@ -97,7 +97,18 @@ def parse_argument(text: str) -> Any:
     except msgspec.DecodeError:
         if text[:1] in ("{", "[", '"') or text in ("True", "False", "None"):
             click.echo(f"creek: {text} looks like JSON, but is sent as a string", err=True)
+        elif _is_number(text):
+            click.echo(f"creek: {text} looks like a number, but is sent as a string", err=True)
         return text
+
+
+def _is_number(text: str) -> bool:
+    """True for text that Python reads as a number, such as NaN, 1e400 or 007."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 class CommandLimits(NamedTuple):

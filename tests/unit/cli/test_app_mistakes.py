@@ -17,6 +17,7 @@ ERRORS = {
     "simulate --scheme best": "unknown scheme 'best': expected one of basic",
     "fuzz --scheme best": "unknown scheme 'best': expected one of basic",
     "simulate --colour": "No such option '--colour'",
+    "sql 'SELECT 1'": "unexpected extra argument (SELECT 1). Write '-c' before SQL.",
     "call put lamp -1": "No such option '-1'. Write '--' before a negative number.",
     "member add nowhere --data new": "'nowhere' is not an address: write HOST:PORT",
     "member replace 1 nowhere --data new": "'nowhere' is not an address: write HOST:PORT",

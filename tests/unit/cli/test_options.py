@@ -25,6 +25,17 @@ def test_an_argument_is_json_or_a_text(text: str, value: Any) -> None:
     assert parse_argument(text) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"), [("NaN", "a number"), ("1e400", "a number"), ("{a", "JSON"), ("lamp", "")]
+)
+def test_a_text_that_a_user_may_mean_otherwise_is_reported(
+    text: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert parse_argument(text) == text
+    notice = f"creek: {text} looks like {kind}, but is sent as a string\n" if kind else ""
+    assert capsys.readouterr().err == notice
+
+
 def test_an_output_directory_does_not_contain_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -380,6 +380,9 @@ def _parse_query(request: web.Request, parameters: Sequence[RequestParameter]) -
         if name in query:
             raise _malformed(f"query parameter '{name}' is repeated; send it once")
         query[name] = known[name].parse(text)
+    for each in headers:
+        if len(request.headers.getall(each.name, ())) > 1:
+            raise _malformed(f"header '{each.name}' is repeated; send it once")
     if any(each.name in request.headers for each in headers):
         query |= {each.name: each.parse(request.headers.get(each.name, "")) for each in headers}
     defaults = {

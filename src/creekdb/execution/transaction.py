@@ -139,6 +139,9 @@ class Transaction:
     The arguments of these methods may come straight from a client. They are therefore declared as
     `Any` and checked by hand. A compiled replica would check declared types itself, with other
     messages than an interpreted replica, and the message is the operation's response.
+
+    For the same reason, scans return a `chain`. The type of a generator has another name in
+    compiled code, which the response of an operation would show that returns the scan itself.
     """
 
     __slots__ = (
@@ -356,9 +359,9 @@ class Transaction:
             raise BadValue(f"the limit of a scan is an int from 0, not {given}")
         begun = self._begin_scan(prefix, start, stop)
         if begun is None:
-            return iter(())
+            return chain()
         low, high, own = begun
-        return self._scan(low, high, own, bool(reverse), limit)
+        return chain(self._scan(low, high, own, bool(reverse), limit))
 
     def scan_picked(
         self,
@@ -395,10 +398,12 @@ class Transaction:
                 raise BadValue(f"an item is an index or a name, not a {type(item).__name__}")
         begun = self._begin_scan(prefix, start, stop)
         if begun is None:
-            return iter(())
+            return chain()
         low, high, own = begun
         scan = RangeScan(low, high, bool(reverse))
-        return self._merged_batches(scan, own, picked) if own else self._batches(scan, picked)
+        return chain(
+            self._merged_batches(scan, own, picked) if own else self._batches(scan, picked)
+        )
 
     def pending_write(self, key: Any) -> Any:
         """Return the value that this transaction has written under `key`, or `NOT_WRITTEN`."""

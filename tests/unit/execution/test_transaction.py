@@ -1,4 +1,5 @@
 import copy
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -306,3 +307,14 @@ def test_a_scratch_transaction_reads_the_same_state_as_another_request() -> None
     tx.put("a", 3)
     with pytest.raises(UsageError, match="scratch"):
         tx.begin_scratch(request(NOOP, event=9, timestamp=5), "scratch")
+
+
+@pytest.mark.parametrize("stop", [None, ""])
+def test_scans_have_a_type_with_the_same_name_in_both_builds(stop: Any) -> None:
+    tx = transaction({"a": (1,)})
+    scans = (
+        tx.scan("a", stop=stop),
+        tx.scan_picked((0,), "a", stop=stop),
+        tx.scan_batches((0,), "a", stop=stop),
+    )
+    assert [type(each) for each in scans] == [chain] * 3

@@ -17,7 +17,39 @@ from creekdb.execution.step_limit import INTERNAL_PACKAGES
 ERROR_LENGTH_MAX: Final = 1000
 TRACES_MAX: Final = 1000
 """Upper bound for the places that are remembered as reported. Later places are not reported."""
+TRANSACTION_METHODS: Final = (
+    *("add", "begin_scratch", "close", "delete", "get", "pending_write", "pick", "put", "restore"),
+    *(
+        "restrict",
+        "roll_back_to",
+        "savepoint",
+        "scan",
+        "scan_batches",
+        "scan_picked",
+        "sql",
+        "step",
+    ),
+)
 _MEMORY_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
+_METHOD: Final = rf"({'|'.join(TRANSACTION_METHODS)})\(\)"
+_INVALID_ARGUMENTS: Final = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        rf"Transaction\.{_METHOD} (?:missing|takes|got) .*",
+        rf"{_METHOD} missing required argument .* \(pos \d+\)",
+        rf"{_METHOD} takes (?:no|at most|at least|exactly) .*arguments?(?: \(\d+ given\))?",
+        rf"argument for {_METHOD} given by name .*",
+        rf"'.*' is an invalid keyword argument for {_METHOD}",
+    )
+)
+"""Messages for a call of a transaction: that of the interpreter, and those of compiled code."""
+_READ_ONLY_ATTRIBUTE: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"property '(\w+)' of 'Transaction' object has no (?:setter|deleter)",
+        r"attribute '(\w+)' of 'Transaction' objects is not writable",
+    )
+)
 _SEPARATOR: Final = ": "
 _RAISE: Final = bytes([dis.opmap["RAISE_VARARGS"]])
 
@@ -39,9 +71,25 @@ def error_text(error: BaseException) -> str:
         if is_interrupt(raised):
             raise
         return kind  # a __str__ that raises is a part of the response
-    message = _MEMORY_ADDRESS.sub("", message)
+    message = _message_of_all_builds(error, _MEMORY_ADDRESS.sub("", message))
     message = message.encode(errors="backslashreplace").decode()
     return (f"{kind}{_SEPARATOR}{message}" if message else kind)[:ERROR_LENGTH_MAX]
+
+
+def _message_of_all_builds(error: BaseException, message: str) -> str:
+    """Return the message, or one that replaces it where interpreted and compiled replicas differ.
+
+    They check the arguments of a transaction's method in different words.
+    """
+    if isinstance(error, TypeError):
+        for pattern in _INVALID_ARGUMENTS:
+            if found := pattern.fullmatch(message):
+                return f"tx.{found[1]}() received too few, too many or unknown arguments"
+    elif isinstance(error, AttributeError):
+        for pattern in _READ_ONLY_ATTRIBUTE:
+            if found := pattern.fullmatch(message):
+                return f"tx.{found[1]} cannot be set or deleted"
+    return message
 
 
 def is_interrupt(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from creekdb.execution.datatype import DataType
 from creekdb.execution.operation_errors import (
     ERROR_LENGTH_MAX,
+    TRANSACTION_METHODS,
     ErrorTraces,
     error_text,
     raising_line,
@@ -205,3 +206,50 @@ def test_errors_of_the_transaction_do_not_show_the_order_of_a_set(
     outcome = odd.run(request(odd.call("odd")), odd.sequential()).outcome
     assert outcome.error is not None
     assert re.search(message, outcome.error)
+
+
+def test_calls_of_a_transaction_with_invalid_arguments_have_the_same_text_in_both_builds() -> None:
+    """The messages are those of the interpreter and of compiled code, for the same call."""
+    text = "TypeError: tx.{}() received too few, too many or unknown arguments"
+    for method, message in (
+        ("get", "Transaction.get() missing 1 required positional argument: 'key'"),
+        ("get", "get() missing required argument 'key' (pos 1)"),
+        ("put", "Transaction.put() takes 3 positional arguments but 4 were given"),
+        ("put", "put() takes at most 2 arguments (3 given)"),
+        ("step", "step() takes at most 0 keyword arguments (1 given)"),
+        ("scan", "Transaction.scan() got an unexpected keyword argument 'order'"),
+        ("scan", "'order' is an invalid keyword argument for scan()"),
+        ("get", "Transaction.get() got multiple values for argument 'key'"),
+        ("get", "argument for get() given by name ('key') and position (1)"),
+    ):
+        assert error_text(TypeError(message)) == text.format(method)
+
+
+def test_attributes_of_a_transaction_that_are_set_have_the_same_text_in_both_builds() -> None:
+    for message in (
+        "property 'timestamp' of 'Transaction' object has no setter",
+        "attribute 'timestamp' of 'Transaction' objects is not writable",
+    ):
+        text = error_text(AttributeError(message))
+        assert text == "AttributeError: tx.timestamp cannot be set or deleted"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "get() missing 1 required positional argument: 'key'",
+        "Basket.get() takes 1 positional argument but 2 were given",
+        "to_bytes() missing required argument 'length' (pos 1)",
+    ],
+)
+def test_the_texts_of_other_calls_are_unchanged(message: str) -> None:
+    assert error_text(TypeError(message)) == f"TypeError: {message}"
+
+
+def test_all_methods_of_a_transaction_are_known() -> None:
+    methods = {
+        name
+        for name in dir(Transaction)
+        if not name.startswith("_") and callable(getattr(Transaction, name))
+    }
+    assert methods == set(TRANSACTION_METHODS)

@@ -98,7 +98,7 @@ bench: compiled $(RIVALS) ## Measure the costs that must hold
 compiled: $(INSTALLED) ## Compile the hot modules, if there is a C compiler; from then on all commands use them
 	@$(BIN)/python tools/compile.py
 
-compare-compiled: compiled ## Compare trace hashes of the compiled modules with those of the source: ARGS is the number of seeds
+compare-compiled: compiled ## Compare trace hashes and error texts of the compiled modules with those of the source: ARGS is the number of seeds
 	@$(BIN)/python tools/compare_compiled.py $(ARGS)
 
 test-compiled: compiled ## Test the compiled modules and compare their trace hashes with the source

@@ -3,6 +3,8 @@
 Both run the same seeds of the fuzzer, each in its own process. Equal trace hashes mean equal inputs
 to every replica in every run, including the outcome of every execution. The schemes are the
 built-in ones, and that of docs/add-your-own-scheme.md, an interpreted subclass of a compiled class.
+
+Both also run thousands of operations that misuse their transaction. The responses must be equal.
 """
 
 import json
@@ -46,7 +48,19 @@ def main(seeds: int) -> int:
             differ = True
             for build, score in scores.items():
                 print(f"{scheme:<17}{build}: {json.dumps(score)}")
+    differ |= report_outcomes({build: hostile_outcomes(mode) for build, mode in MODES.items()})
     return 1 if differ else 0
+
+
+def report_outcomes(outcomes: dict[str, list[str]]) -> bool:
+    """Print the outcomes that differ, or how many there are. Return True if some differ."""
+    pairs = list(zip(outcomes["compiled"], outcomes["interpreted"], strict=True))
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    for compiled, interpreted in differing:
+        print(f"compiled:    {compiled}\ninterpreted: {interpreted}")
+    if not differing:
+        print(f"hostile calls    equal: {len(pairs)} outcomes")
+    return bool(differing)
 
 
 def example_scheme(page: str) -> tuple[str, str]:
@@ -56,6 +70,18 @@ def example_scheme(page: str) -> tuple[str, str]:
     assert source is not None
     assert name is not None
     return name[1], source[1]
+
+
+def hostile_outcomes(mode: str) -> list[str]:
+    """Return the outcomes of operations that misuse their transaction, one per line."""
+    completed = subprocess.run(
+        [sys.executable, "-m", "tests.unit.execution.hostile_calls"],
+        cwd=ROOT,
+        env={**os.environ, VARIABLE: mode},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return completed.stdout.decode().splitlines()
 
 
 def fuzz(scheme: str, seeds: int, mode: str, directory: str) -> dict[str, Any]:

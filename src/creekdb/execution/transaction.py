@@ -436,11 +436,16 @@ class Transaction:
             raise UsageError("a scratch transaction cannot see the writes of its operation")
         return Transaction(request, self._view, False, self._steps, name, self._sql_engine)
 
-    def sql(self, text: Any, /, *parameters: Any, **named: Any) -> Any:
+    def sql(self, /, *arguments: Any, **named: Any) -> Any:
         """Execute one SQL statement and return its `SqlResult` (`creekdb.sql`).
 
-        The data type must be declared with `sql=True`.
+        The arguments are the text of the statement and its parameters, as in
+        `tx.sql("SELECT ?", 1)` or `tx.sql("SELECT :text", text=1)`. The data type must be declared
+        with `sql=True`.
         """
+        # Compiled code accepts a positional-only parameter by name, too. So there is none.
+        if not arguments:
+            raise UsageError("tx.sql() lacks a statement; pass its text as the first argument")
         if self._sql_engine is None:
             raise UsageError(
                 f"operation '{self._name}' uses SQL, but its data type does not; "
@@ -448,7 +453,7 @@ class Transaction:
             )
         if self._sql_session is None:
             self._sql_session = self._sql_engine.open_session(self)
-        return self._sql_engine.execute(self._sql_session, text, parameters, named)
+        return self._sql_engine.execute(self._sql_session, arguments[0], arguments[1:], named)
 
     def step(self) -> None:
         """Count a step. Raise `OperationStopped` above the limit, at this and every later call.

@@ -159,8 +159,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "the text of an error is equal in every process",
         OPERATION_ERRORS_TESTS,
         OPERATION_ERRORS,
-        '    message = _MEMORY_ADDRESS.sub("", message)\n',
-        "",
+        '_MEMORY_ADDRESS.sub("", message))',
+        "message)",
     ),
     tested(
         "every_error_of_an_operation_is_reported",

@@ -45,6 +45,7 @@ from creekdb.client.sinks import Sink, load_rows
 from creekdb.client.snapshots import SNAPSHOT_LEASE_S, Snapshot, SnapshotTicket
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
+from creekdb.execution.serializable import describe_unserializable
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.batches import BATCH, checked_calls
@@ -292,10 +293,12 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
             failure = NotDone(RejectReason.UNKNOWN_OPERATION, str(error))
         except UsageError as error:
             failure = NotDone(RejectReason.BAD_ARGUMENTS, str(error))
+        if failure is not None and describe_unserializable(arguments) is not None:
+            arguments = ()  # no message can hold them
         message = messages.CallRequest(
             self._router.next_number(),
             name,
-            arguments if failure is None else (),  # invalid ones may be nested too deeply
+            arguments,
             strong,
             session,
             tuple([dot for call in after if (dot := call_id(call)).event > 0]) if after else (),
